@@ -73,8 +73,8 @@ struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
     /* Ranks of the same color (>= 0) form a new communicator, ordered by (key, rank), owned by the
-     * caller. Negative color: *ret_comm is NULL. Blocks. -ENOBUFS on all ranks of the new one: one
-     * of them has 256 communicators open. */
+     * caller. Negative color: *ret_comm is NULL. Blocks. -ENOBUFS on all ranks of the new
+     * communicator: one of them has 256 communicators open. */
     int (*split)(struct comm *comm, int color, int key, struct comm **ret_comm, struct err *err);
 
     /* Stores each rank's data at receive + rank * bytes; send may already point there. */
@@ -113,12 +113,12 @@ struct comm_ops {
      * from any thread. activity: a static string. */
     void (*set_activity)(struct comm *comm, const char *activity, uint64_t step, bool may_be_slow);
     /* Optional. The backend's thread records its work in the trace, which must outlive all
-     * communicators from one open call. The last call wins. */
+     * communicators from one open call. A later call replaces the trace. */
     void (*add_tracks)(struct comm *comm, struct trace *trace);
-    /* Optional. Limits how long a split may take and how long a rank may be silent; 0 (default): no
-     * limit. Work without a deadline waits while the other ranks are alive: after each timeout, the
-     * late ranks are asked, and one that does not answer within another timeout ends the
-     * communicator. Applies to all communicators from one open call. */
+    /* Optional. Limits the duration of a split and the silence of a rank; 0 (default): no limit.
+     * Work without a deadline waits while the other ranks are alive: after each timeout, late ranks
+     * are queried; if one does not reply within another timeout, the communicator ends. Applies to
+     * all communicators from one open call. */
     void (*set_timeout)(struct comm *comm, uint64_t timeout_ns);
     /* Optional. Returns -ECONNABORTED, with the rank and its reason, if the communicator has
      * ended. Does not block. */
@@ -154,7 +154,7 @@ int comm_barrier(struct comm *comm, const struct comm_options *options, struct e
 int comm_prepare_fast(struct comm *comm, const struct comm_options *options, struct err *err);
 /* Returns 0 if status is 0 on all ranks. Otherwise, failed ranks return their status; the others
  * return -EREMOTEIO, with a detail that names the first failed rank. Clears this rank's detail if
- * it equals that rank's, so that a shared error is printed once. */
+ * it equals the first failed rank's, so that a shared error is printed once. */
 int comm_agree(struct comm *comm, int status, const struct comm_options *options, struct err *err);
 
 /* Keeps a buffer of failed work until the process exits, reachable for leak checkers. NULL is

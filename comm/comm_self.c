@@ -46,7 +46,7 @@ static bool begin(struct comm *comm, const struct comm_options *options, struct 
     return !self_of(comm)->aborted && !self_of(comm)->is_null;
 }
 
-static void move(void *target, const void *source, size_t bytes)
+static void copy_bytes(void *target, const void *source, size_t bytes)
 {
     if (bytes > 0 && target != source)
         memmove(target, source, bytes);
@@ -73,7 +73,7 @@ static int self_all_gather(struct comm *comm, const void *send, void *receive, s
 {
     (void)err;
     if (begin(comm, options, work))
-        move(receive, send, bytes);
+        copy_bytes(receive, send, bytes);
     return 0;
 }
 
@@ -85,7 +85,7 @@ static int self_reduce_scatter(struct comm *comm, const void *send, void *receiv
     (void)order, (void)err;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
     if (begin(comm, options, work))
-        move(receive, send, count * dtype_bytes(dtype)); /* a tree of one leaf */
+        copy_bytes(receive, send, count * dtype_bytes(dtype)); /* a tree of one leaf */
     return 0;
 }
 
@@ -106,8 +106,8 @@ static int self_all_to_all(struct comm *comm, const void *send, const size_t *se
     (void)receive_bytes, (void)err; /* receive_bytes is unused without assertions */
     assert(self_of(comm)->is_null || send_bytes[0] == receive_bytes[0]);
     if (begin(comm, options, work) && send_bytes[0] > 0)
-        move((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],
-             send_bytes[0]);
+        copy_bytes((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],
+                   send_bytes[0]);
     return 0;
 }
 
@@ -125,7 +125,7 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
     void *copy = malloc(bytes > 0 ? bytes : 1);
     if (!copy)
         return err_set(err, -ENOMEM, "not enough memory to send %zu bytes", bytes);
-    move(copy, data, bytes);
+    copy_bytes(copy, data, bytes);
     self->messages[self->messages_count++] =
         (struct message){.data = copy, .bytes = bytes, .tag = tag};
     return 0;
@@ -152,7 +152,7 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
         err_found(err, "%zu", self->messages[i].bytes);
         return -EPROTO;
     }
-    move(data, self->messages[i].data, bytes);
+    copy_bytes(data, self->messages[i].data, bytes);
     free(self->messages[i].data);
     self->messages_count--;
     memmove(&self->messages[i], &self->messages[i + 1],
@@ -193,7 +193,7 @@ static const struct comm_ops self_ops = {
     .close = self_close,
 };
 
-static int make(const struct comm_self *initial, struct comm **ret_comm, struct err *err)
+static int create(const struct comm_self *initial, struct comm **ret_comm, struct err *err)
 {
     struct comm_self *self = malloc(sizeof *self);
     if (!self)
@@ -206,13 +206,13 @@ static int make(const struct comm_self *initial, struct comm **ret_comm, struct 
 
 int comm_self_open(struct comm **ret_comm, struct err *err)
 {
-    return make(&(struct comm_self){.base = {.rank = 0, .ranks = 1}}, ret_comm, err);
+    return create(&(struct comm_self){.base = {.rank = 0, .ranks = 1}}, ret_comm, err);
 }
 
 int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
                    struct err *err)
 {
-    return make(
+    return create(
         &(struct comm_self){
             .base = {.rank = rank, .ranks = ranks, .takes_device_memory = takes_device_memory},
             .is_null = true},

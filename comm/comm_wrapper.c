@@ -40,7 +40,7 @@ static struct comm *inner_of(struct comm *comm)
     return wrapper_of(comm)->inner;
 }
 
-static void count(struct comm *comm, uint64_t sent_bytes, uint64_t received_bytes)
+static void count_bytes(struct comm *comm, uint64_t sent_bytes, uint64_t received_bytes)
 {
     struct comm_counts *counts = wrapper_of(comm)->counts;
     if (!counts)
@@ -49,12 +49,12 @@ static void count(struct comm *comm, uint64_t sent_bytes, uint64_t received_byte
     atomic_fetch_add_explicit(&counts->received_bytes, received_bytes, memory_order_relaxed);
 }
 
-static uint64_t others(const struct comm *comm)
+static uint64_t other_ranks_count(const struct comm *comm)
 {
     return (uint64_t)comm->ranks - 1;
 }
 
-static int compare(const struct comm_wrapper *comm, struct err *err)
+static int compare_calls(const struct comm_wrapper *comm, struct err *err)
 {
     for (int r = 1; r < comm->base.ranks; r++) {
         char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
@@ -72,8 +72,8 @@ static int compare(const struct comm_wrapper *comm, struct err *err)
 }
 
 /* Every rank finds the same error; comm_agree clears it on all but one. */
-static int agree(const struct comm_wrapper *comm, int status, const struct comm_options *options,
-                 struct err *err)
+static int agree_on_error(const struct comm_wrapper *comm, int status,
+                          const struct comm_options *options, struct err *err)
 {
     return status ? comm_agree(comm->inner, status, options, err) : 0;
 }
@@ -95,18 +95,18 @@ static int gather_from_all(struct comm_wrapper *comm, void *all, size_t bytes,
     return verdict ? verdict : status;
 }
 
-static struct comm_options checking_options(const struct comm_options *options, const char *name)
+static struct comm_options check_options(const struct comm_options *options, const char *name)
 {
     return (struct comm_options){.deadline_ns = options ? options->deadline_ns : 0,
                                  .purpose = options && options->purpose ? options->purpose : name};
 }
 
 /* Fails on all ranks unless all of them make this call. */
-static int check(struct comm *base, const char *name, uint64_t size, const char *unit,
-                 const struct comm_options *options, struct err *err)
+static int check_call(struct comm *base, const char *name, uint64_t size, const char *unit,
+                      const struct comm_options *options, struct err *err)
 {
     struct comm_wrapper *comm = wrapper_of(base);
-    const struct comm_options checking = checking_options(options, name);
+    const struct comm_options checking = check_options(options, name);
     if (!comm->calls)
         return 0;
     struct comm_call *own = &comm->calls[base->rank];
@@ -114,7 +114,7 @@ static int check(struct comm *base, const char *name, uint64_t size, const char 
     own->communicator = comm->communicator;
     own->number = ++comm->calls_count;
     int status = gather_from_all(comm, comm->calls, sizeof *own, &checking, err);
-    return status ? status : agree(comm, compare(comm, err), &checking, err);
+    return status ? status : agree_on_error(comm, compare_calls(comm, err), &checking, err);
 }
 
 static int compare_slices(const struct comm_wrapper *comm, struct err *err)
@@ -141,12 +141,12 @@ static int compare_slices(const struct comm_wrapper *comm, struct err *err)
 }
 
 /* Fails on all ranks unless every rank sends exactly as many bytes as each receiver expects. Call
- * after check. */
+ * after check_call. */
 static int check_slices(struct comm *base, const size_t *send_bytes, const size_t *receive_bytes,
                         const struct comm_options *options, struct err *err)
 {
     struct comm_wrapper *comm = wrapper_of(base);
-    const struct comm_options checking = checking_options(options, "all_to_all");
+    const struct comm_options checking = check_options(options, "all_to_all");
     size_t ranks = (size_t)base->ranks;
     if (!comm->calls)
         return 0;
@@ -156,7 +156,7 @@ static int check_slices(struct comm *base, const size_t *send_bytes, const size_
         own[ranks + r] = receive_bytes[r];
     }
     int status = gather_from_all(comm, comm->slices, 2 * ranks * sizeof *own, &checking, err);
-    return status ? status : agree(comm, compare_slices(comm, err), &checking, err);
+    return status ? status : agree_on_error(comm, compare_slices(comm, err), &checking, err);
 }
 
 static int wrapper_all_gather(struct comm *comm, const void *send, void *receive, size_t bytes,
@@ -164,8 +164,8 @@ static int wrapper_all_gather(struct comm *comm, const void *send, void *receive
                               struct err *err)
 {
     struct comm *inner = inner_of(comm);
-    count(comm, bytes * others(comm), bytes * others(comm));
-    int status = check(comm, "all_gather", bytes, "bytes", options, err);
+    count_bytes(comm, bytes * other_ranks_count(comm), bytes * other_ranks_count(comm));
+    int status = check_call(comm, "all_gather", bytes, "bytes", options, err);
     return status ? status
                   : inner->ops->all_gather(inner, send, receive, bytes, options, work, err);
 }
@@ -176,11 +176,11 @@ static int wrapper_reduce_scatter(struct comm *comm, const void *send, void *rec
                                   struct err *err)
 {
     struct comm *inner = inner_of(comm);
-    uint64_t bytes = elements * dtype_bytes(dtype) * others(comm);
+    uint64_t bytes = elements * dtype_bytes(dtype) * other_ranks_count(comm);
     char unit[16];
-    count(comm, bytes, bytes);
+    count_bytes(comm, bytes, bytes);
     snprintf(unit, sizeof unit, "%.7s %s", dtype_name(dtype), order == COMM_FAST ? "fast" : "");
-    int status = check(comm, "reduce_scatter", elements, unit, options, err);
+    int status = check_call(comm, "reduce_scatter", elements, unit, options, err);
     return status ? status
                   : inner->ops->reduce_scatter(inner, send, receive, elements, dtype, order,
                                                options, work, err);
@@ -193,9 +193,9 @@ static int wrapper_all_reduce_i64(struct comm *comm, int64_t *values, size_t ele
     static const char *const names[] = {
         [COMM_SUM] = "integers (sum)", [COMM_MAX] = "integers (max)", [COMM_OR] = "integers (or)"};
     struct comm *inner = inner_of(comm);
-    uint64_t bytes = others(comm) > 0 ? elements * sizeof *values : 0;
-    count(comm, bytes, bytes);
-    int status = check(comm, "all_reduce_i64", elements, names[op], options, err);
+    uint64_t bytes = other_ranks_count(comm) > 0 ? elements * sizeof *values : 0;
+    count_bytes(comm, bytes, bytes);
+    int status = check_call(comm, "all_reduce_i64", elements, names[op], options, err);
     return status ? status
                   : inner->ops->all_reduce_i64(inner, values, elements, op, options, work, err);
 }
@@ -209,8 +209,8 @@ static int wrapper_all_to_all(struct comm *comm, const void *send, const size_t 
     struct comm *inner = inner_of(comm);
     for (int rank = 0; rank < comm->ranks; rank++)
         if (rank != comm->rank)
-            count(comm, send_bytes[rank], receive_bytes[rank]);
-    int status = check(comm, "all_to_all", (uint64_t)comm->ranks, "slices", options, err);
+            count_bytes(comm, send_bytes[rank], receive_bytes[rank]);
+    int status = check_call(comm, "all_to_all", (uint64_t)comm->ranks, "slices", options, err);
     if (!status)
         status = check_slices(comm, send_bytes, receive_bytes, options, err);
     return status ? status
@@ -221,7 +221,7 @@ static int wrapper_all_to_all(struct comm *comm, const void *send, const size_t 
 static int wrapper_send(struct comm *comm, const void *data, size_t bytes, int to, int tag,
                         const struct comm_options *options, struct comm_work *work, struct err *err)
 {
-    count(comm, to == comm->rank ? 0 : bytes, 0);
+    count_bytes(comm, to == comm->rank ? 0 : bytes, 0);
     return inner_of(comm)->ops->send(inner_of(comm), data, bytes, to, tag, options, work, err);
 }
 
@@ -229,7 +229,7 @@ static int wrapper_receive(struct comm *comm, void *data, size_t bytes, int from
                            const struct comm_options *options, struct comm_work *work,
                            struct err *err)
 {
-    count(comm, 0, from == comm->rank ? 0 : bytes);
+    count_bytes(comm, 0, from == comm->rank ? 0 : bytes);
     return inner_of(comm)->ops->receive(inner_of(comm), data, bytes, from, tag, options, work, err);
 }
 
@@ -288,28 +288,29 @@ static void wrapper_describe_library(const struct comm *comm, char text[COMM_LIB
 }
 
 /* Equal on the ranks of one color. */
-static uint64_t communicator_of(const struct comm_wrapper *comm, int color)
+static uint64_t hash_split(const struct comm_wrapper *comm, int color)
 {
     const uint64_t from[] = {comm->communicator, comm->calls_count, (uint64_t)color};
     return hash_64(from, sizeof from);
 }
 
-static int make(struct comm *inner, bool checks, struct comm_wrapper **ret_comm, struct err *err);
+static int create_wrapper(struct comm *inner, bool checks, struct comm_wrapper **ret_comm,
+                          struct err *err);
 
 static int wrapper_split(struct comm *base, int color, int key, struct comm **ret_comm,
                          struct err *err)
 {
     struct comm_wrapper *comm = wrapper_of(base), *made = NULL;
-    struct comm *part = NULL;
+    struct comm *split = NULL;
     const struct comm_options options = {
         .deadline_ns = comm->timeout_ns ? clock_now_ns() + comm->timeout_ns : 0};
-    int status = check(base, "split", 1, "communicator", &options, err);
+    int status = check_call(base, "split", 1, "communicator", &options, err);
     if (!status)
-        status = comm->inner->ops->split(comm->inner, color, key, &part, err);
-    if (!status && part)
-        status = make(part, comm->calls, &made, err);
+        status = comm->inner->ops->split(comm->inner, color, key, &split, err);
+    if (!status && split)
+        status = create_wrapper(split, comm->calls, &made, err);
     if (status) {
-        comm_close(part);
+        comm_close(split);
         return status;
     }
     if (made) {
@@ -317,7 +318,7 @@ static int wrapper_split(struct comm *base, int color, int key, struct comm **re
         made->counts = comm->counts;
         made->timeout_ns = comm->timeout_ns;
         made->deadlock = comm->deadlock;
-        made->communicator = communicator_of(comm, color);
+        made->communicator = hash_split(comm, color);
     }
     *ret_comm = made ? &made->base : NULL;
     return 0;
@@ -342,7 +343,8 @@ static const struct comm_ops wrapper_ops = {
     .describe_library = wrapper_describe_library,
 };
 
-static int make(struct comm *inner, bool checks, struct comm_wrapper **ret_comm, struct err *err)
+static int create_wrapper(struct comm *inner, bool checks, struct comm_wrapper **ret_comm,
+                          struct err *err)
 {
     size_t ranks = (size_t)inner->ranks;
     struct comm_wrapper *comm = calloc(1, sizeof *comm);
@@ -365,7 +367,7 @@ int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct com
                       struct err *err)
 {
     struct comm_wrapper *comm = NULL;
-    int status = make(inner, false, &comm, err);
+    int status = create_wrapper(inner, false, &comm, err);
     if (status)
         return status;
     comm->counts = counts;
@@ -377,7 +379,7 @@ int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret
                       struct err *err)
 {
     struct comm_wrapper *comm = NULL;
-    int status = make(inner, true, &comm, err);
+    int status = create_wrapper(inner, true, &comm, err);
     if (status)
         return status;
     comm->timeout_ns = timeout_ns;

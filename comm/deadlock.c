@@ -14,11 +14,11 @@
 
 enum {
     PERIOD_NS = 1000000000,
-    ROUNDS = 5, /* without change; longer than any message can be in flight */
+    DEADLOCK_ROUNDS = 5, /* without change; longer than any message can be in flight */
 };
 
 /* The call in which a rank's main thread waits. Has no padding. */
-struct wait {
+struct wait_state {
     uint64_t serial;     /* counts waits on a rank, from 1; 0: not waiting */
     uint64_t ranks;      /* of the communicator */
     uint64_t is_closing; /* bool */
@@ -30,17 +30,18 @@ struct deadlock {
     pthread_t main, thread;
     pthread_mutex_t mutex; /* guards the fields below, except those marked thread only */
     pthread_cond_t closing;
-    struct wait own;
+    struct wait_state own;
     uint64_t serials_count;
     int status;
     struct err verdict;
-    struct wait *waits, *previous; /* [ranks], of this and the previous round; thread only */
-    bool has_failed;               /* thread only */
+    struct wait_state *waits, *previous; /* [ranks], of this and the previous round; thread only */
+    bool has_failed;                     /* thread only */
 };
 
 /* ---- The verdict, the same on all ranks. ---- */
 
-static bool is_complete(const struct wait *waits, int ranks, const struct wait *wait)
+static bool is_reached_by_all(const struct wait_state *waits, int ranks,
+                              const struct wait_state *wait)
 {
     uint64_t arrived = 0;
     for (int r = 0; r < ranks; r++)
@@ -55,14 +56,14 @@ static bool is_stuck(const struct deadlock *deadlock)
     for (int r = 0; r < ranks; r++)
         if (deadlock->waits[r].serial == 0 ||
             deadlock->waits[r].serial != deadlock->previous[r].serial ||
-            is_complete(deadlock->waits, ranks, &deadlock->waits[r]))
+            is_reached_by_all(deadlock->waits, ranks, &deadlock->waits[r]))
             return false;
     return true;
 }
 
 static void set_verdict(struct deadlock *deadlock)
 {
-    const struct wait *waits = deadlock->waits;
+    const struct wait_state *waits = deadlock->waits;
     char expected[COMM_CALL_LINE_BYTES], found[COMM_CALL_LINE_BYTES];
     struct err *err = &deadlock->verdict;
     int r = 1;
@@ -94,7 +95,7 @@ static void set_verdict(struct deadlock *deadlock)
 /* ---- The thread. ---- */
 
 /* Returns false if this rank is closing. */
-static bool pause_and_copy_own(struct deadlock *deadlock, struct wait *ret_own)
+static bool pause_and_copy_own(struct deadlock *deadlock, struct wait_state *ret_own)
 {
     struct timespec until = clock_timespec(clock_now_ns() + PERIOD_NS);
     int status = 0;
@@ -127,11 +128,11 @@ static bool any_closing(const struct deadlock *deadlock)
     return false;
 }
 
-static void *watch(void *argument)
+static void *watch_ranks(void *argument)
 {
     struct deadlock *deadlock = argument;
     size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
-    for (int rounds = 0; rounds < ROUNDS;) {
+    for (int rounds = 0; rounds < DEADLOCK_ROUNDS;) {
         memcpy(deadlock->previous, deadlock->waits, bytes);
         bool stays = pause_and_copy_own(deadlock, &deadlock->waits[deadlock->comm->rank]);
         if (exchange(deadlock) || !stays || any_closing(deadlock))
@@ -161,8 +162,8 @@ static void free_memory(struct deadlock *deadlock)
 int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err *err)
 {
     struct deadlock *deadlock = calloc(1, sizeof *deadlock);
-    struct wait *waits = calloc((size_t)world->ranks, sizeof *waits);
-    struct wait *previous = calloc((size_t)world->ranks, sizeof *previous);
+    struct wait_state *waits = calloc((size_t)world->ranks, sizeof *waits);
+    struct wait_state *previous = calloc((size_t)world->ranks, sizeof *previous);
     if (!deadlock || !waits || !previous) {
         free(deadlock);
         free(waits);
@@ -175,7 +176,7 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
     thread_cond_init(&deadlock->closing);
     int status = world->ops->split(world, 0, world->rank, &deadlock->comm, err);
     if (!status) {
-        status = thread_start(&deadlock->thread, watch, deadlock);
+        status = thread_start(&deadlock->thread, watch_ranks, deadlock);
         if (status)
             err_errno(err, status, "could not start a thread to watch the ranks' calls");
     }

@@ -11,7 +11,7 @@
  *     engine_wait or engine_is_done          <── is_done ──    finish
  *     engine_op_release
  *
- * End of the run: a missed deadline, a failure, the end of another rank, or engine_abort ends all
+ * End of the run: a missed deadline, a failure, the end of another rank, or an abort ends all
  * operations with -ECONNABORTED; the detail names the rank and its reason. The failed rank reports
  * its own failure instead and notifies the others. Nothing can be queued afterwards. An operation
  * without a deadline is late after engine->timeout_ns, but fails only if a rank does not answer.
@@ -124,7 +124,7 @@ struct engine {
     pthread_mutex_t mutex;  /* guards all members below */
     pthread_cond_t changed; /* signals completion to callers */
     bool quit, abort_requested, ended;
-    /* Reason for abort_requested and ended; only the thread writes it after abort_requested. */
+    /* Why the run was or will be ended. After abort_requested is set, only the thread writes it. */
     char reason[ENGINE_REASON_BYTES];
     struct engine_op *queue_first, *queue_last, *unused, *allocated;
     struct trace_track *next_track;         /* next value of track */
@@ -153,14 +153,6 @@ bool engine_is_done(struct engine_op *op);
 void engine_wait(struct engine_op *op);
 /* -ECONNABORTED as above. */
 int engine_check(struct engine *engine, struct err *err);
-/* See set_activity in comm.h. */
-void engine_set_activity(struct engine *engine, const char *activity, uint64_t step,
-                         bool may_be_slow);
-/* The thread records its work and operations in a track with this static name. The trace must
- * outlive the engine. */
-void engine_add_track(struct engine *engine, struct trace *trace, const char *name);
-/* Ends the run. Blocks until the other ranks are notified or notifying them fails. */
-void engine_abort(struct engine *engine, const char *reason);
 /* Waits until nothing is left to do, and joins the thread. */
 void engine_quit(struct engine *engine);
 

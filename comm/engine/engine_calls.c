@@ -4,14 +4,10 @@
 #include "comm/engine/engine_thread.h"
 
 #include "base/clock.h"
-#include "base/os/trace.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SLOW_NS = 1000000000 }; /* shorter slow activities are ignored */
 
 void engine_init(struct engine *engine, const struct engine_ops *ops)
 {
@@ -165,43 +161,6 @@ void engine_wait(struct engine_op *op)
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
     while (!op->is_done)
-        pthread_cond_wait(&engine->changed, &engine->mutex);
-    pthread_mutex_unlock(&engine->mutex);
-}
-
-void engine_set_activity(struct engine *engine, const char *activity, uint64_t step,
-                         bool may_be_slow)
-{
-    uint64_t now_ns = clock_now_ns();
-    pthread_mutex_lock(&engine->mutex);
-    if (engine->activity_may_be_slow && now_ns - engine->activity_since_ns >= SLOW_NS)
-        engine->slow_until_ns = now_ns;
-    engine->activity = activity;
-    engine->activity_step = step;
-    engine->activity_may_be_slow = may_be_slow;
-    engine->activity_since_ns = now_ns;
-    pthread_mutex_unlock(&engine->mutex);
-}
-
-void engine_add_track(struct engine *engine, struct trace *trace, const char *name)
-{
-    struct trace_track *track = trace_add_track(trace, name, 0);
-    pthread_mutex_lock(&engine->mutex);
-    engine->next_track = track;
-    pthread_mutex_unlock(&engine->mutex);
-}
-
-void engine_abort(struct engine *engine, const char *reason)
-{
-    pthread_mutex_lock(&engine->mutex);
-    if (!engine->ended && !engine->abort_requested) {
-        snprintf(engine->reason, sizeof engine->reason, "%s", reason);
-        engine->abort_requested = true;
-    }
-    pthread_mutex_unlock(&engine->mutex);
-    engine->ops->wake(engine);
-    pthread_mutex_lock(&engine->mutex);
-    while (!engine->ended)
         pthread_cond_wait(&engine->changed, &engine->mutex);
     pthread_mutex_unlock(&engine->mutex);
 }

@@ -4,6 +4,7 @@
 #include "comm/engine/engine_comm.h"
 
 #include "base/clock.h"
+#include "base/os/trace.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #define NO_COMM_ID UINT32_MAX
+enum { SLOW_NS = 1000000000 }; /* shorter slow activities are ignored */
 
 /* Operations. */
 
@@ -80,12 +82,25 @@ int engine_comm_wait(struct comm_work *work, struct err *err)
 void engine_comm_set_activity(struct comm *comm, const char *activity, uint64_t step,
                               bool may_be_slow)
 {
-    engine_set_activity(engine_comm_of(comm)->engine, activity, step, may_be_slow);
+    struct engine *engine = engine_comm_of(comm)->engine;
+    uint64_t now_ns = clock_now_ns();
+    pthread_mutex_lock(&engine->mutex);
+    if (engine->activity_may_be_slow && now_ns - engine->activity_since_ns >= SLOW_NS)
+        engine->slow_until_ns = now_ns;
+    engine->activity = activity;
+    engine->activity_step = step;
+    engine->activity_may_be_slow = may_be_slow;
+    engine->activity_since_ns = now_ns;
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 void engine_comm_add_tracks(struct comm *comm, struct trace *trace)
 {
-    engine_add_track(engine_comm_of(comm)->engine, trace, comm->ops->name);
+    struct engine *engine = engine_comm_of(comm)->engine;
+    struct trace_track *track = trace_add_track(trace, comm->ops->name, 0);
+    pthread_mutex_lock(&engine->mutex);
+    engine->next_track = track;
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 void engine_comm_set_timeout(struct comm *comm, uint64_t timeout_ns)
@@ -98,12 +113,21 @@ int engine_comm_check(struct comm *comm, struct err *err)
     return engine_check(engine_comm_of(comm)->engine, err);
 }
 
+/* Blocks until the other ranks are notified or notifying them fails. */
 void engine_comm_abort(struct comm *comm)
 {
     struct engine *engine = engine_comm_of(comm)->engine;
-    char reason[80];
-    snprintf(reason, sizeof reason, "rank %d aborted it", engine->rank);
-    engine_abort(engine, reason);
+    pthread_mutex_lock(&engine->mutex);
+    if (!engine->ended && !engine->abort_requested) {
+        snprintf(engine->reason, sizeof engine->reason, "rank %d aborted it", engine->rank);
+        engine->abort_requested = true;
+    }
+    pthread_mutex_unlock(&engine->mutex);
+    engine->ops->wake(engine);
+    pthread_mutex_lock(&engine->mutex);
+    while (!engine->ended)
+        pthread_cond_wait(&engine->changed, &engine->mutex);
+    pthread_mutex_unlock(&engine->mutex);
 }
 
 static void free_comm(struct engine_comm *comm)

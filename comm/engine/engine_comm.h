@@ -81,7 +81,7 @@ int engine_comm_receive(struct comm *comm, void *data, size_t bytes, int from, i
                         const struct comm_options *options, struct comm_work *work,
                         struct err *err);
 int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
-                               enum comm_i64_op how, const struct comm_options *options,
+                               enum comm_i64_op reduce_op, const struct comm_options *options,
                                struct comm_work *work, struct err *err);
 /* Always deterministic. */
 int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,

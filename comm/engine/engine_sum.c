@@ -12,7 +12,7 @@
 /* A deterministic sum holds one piece of a slice from each rank at a time. */
 enum { PIECE_BYTES = 1 << 20 };
 
-struct sum {
+struct deterministic_sum {
     struct comm *comm;
     const char *send;
     char *receive;
@@ -22,44 +22,45 @@ struct sum {
     enum dtype dtype;
 };
 
-struct exact {
+struct integer_reduction {
     const struct comm *comm;
     int64_t *values;
     size_t count;
     enum comm_i64_op op;
 };
 
-static void reduce_words(int64_t *values, const int64_t *more, size_t count, enum comm_i64_op op)
+static void reduce_i64(int64_t *values, const int64_t *received, size_t count, enum comm_i64_op op)
 {
     for (size_t i = 0; i < count; i++) {
         switch (op) {
         case COMM_SUM:
-            values[i] = (int64_t)((uint64_t)values[i] + (uint64_t)more[i]);
+            values[i] = (int64_t)((uint64_t)values[i] + (uint64_t)received[i]);
             break;
         case COMM_MAX:
-            values[i] = more[i] > values[i] ? more[i] : values[i];
+            values[i] = received[i] > values[i] ? received[i] : values[i];
             break;
         case COMM_OR:
-            values[i] |= more[i];
+            values[i] |= received[i];
             break;
         }
     }
 }
 
 /* The scratch contains the struct, then the words of all ranks, including those to send. */
-static int reduce_exactly(struct engine_op *op, struct err *err)
+static int reduce_received(struct engine_op *op, struct err *err)
 {
     (void)err;
-    const struct exact *exact = op->scratch;
-    const int64_t *words = (const void *)(exact + 1);
-    for (int r = 0; r < exact->comm->ranks; r++)
-        if (r != exact->comm->rank)
-            reduce_words(exact->values, words + (size_t)r * exact->count, exact->count, exact->op);
+    const struct integer_reduction *reduction = op->scratch;
+    const int64_t *words = (const void *)(reduction + 1);
+    for (int r = 0; r < reduction->comm->ranks; r++)
+        if (r != reduction->comm->rank)
+            reduce_i64(reduction->values, words + (size_t)r * reduction->count, reduction->count,
+                       reduction->op);
     return 0;
 }
 
 int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
-                               enum comm_i64_op how, const struct comm_options *options,
+                               enum comm_i64_op reduce_op, const struct comm_options *options,
                                struct comm_work *work, struct err *err)
 {
     struct engine_op *op;
@@ -67,21 +68,22 @@ int engine_comm_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
     int status = engine_comm_begin(comm, options, "a reduction", &op, err);
     if (status)
         return status;
-    struct exact *exact = engine_op_scratch(op, sizeof *exact + (size_t)comm->ranks * bytes);
-    if (exact && bytes > 0) {
-        *exact = (struct exact){comm, values, count, how};
-        op->advance = reduce_exactly;
-        char *words = (char *)(exact + 1), *own = words + (size_t)comm->rank * bytes;
+    struct integer_reduction *reduction =
+        engine_op_scratch(op, sizeof *reduction + (size_t)comm->ranks * bytes);
+    if (reduction && bytes > 0) {
+        *reduction = (struct integer_reduction){comm, values, count, reduce_op};
+        op->advance = reduce_received;
+        char *words = (char *)(reduction + 1), *own = words + (size_t)comm->rank * bytes;
         memcpy(own, values, bytes);
         status = engine_comm_plan_gather(comm, op, own, words, bytes);
     }
-    return engine_comm_start(comm, op, exact ? status : -ENOMEM, options, work, err);
+    return engine_comm_start(comm, op, reduction ? status : -ENOMEM, options, work, err);
 }
 
 /* Plans to receive the next piece of this rank's slice and to send those of the other ranks. */
 static int plan_piece(struct engine_op *op)
 {
-    struct sum *sum = op->scratch;
+    struct deterministic_sum *sum = op->scratch;
     struct comm *comm = sum->comm;
     size_t left = sum->slice_bytes - sum->at_bytes, own = (size_t)comm->rank;
     char *leaves = (char *)(sum + 1);
@@ -103,7 +105,7 @@ static int plan_piece(struct engine_op *op)
 
 static int sum_piece(struct engine_op *op, struct err *err)
 {
-    struct sum *sum = op->scratch;
+    struct deterministic_sum *sum = op->scratch;
     size_t ranks = (size_t)sum->comm->ranks;
     char *leaves = (char *)(sum + 1);
     do {
@@ -151,7 +153,8 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
         return engine_comm_start(comm, op, 0, options, work, err);
     size_t slice_bytes = count * dtype_bytes(dtype),
            stride_bytes = bytes_min(slice_bytes, PIECE_BYTES);
-    struct sum *sum = engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
+    struct deterministic_sum *sum =
+        engine_op_scratch(op, sizeof *sum + (size_t)comm->ranks * stride_bytes);
     if (!sum)
         return engine_comm_start(comm, op, -ENOMEM, options, work, err);
     int number = acquire_sum_tag(comm, op, err);
@@ -159,13 +162,13 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
         engine_op_release(op);
         return number;
     }
-    *sum = (struct sum){.comm = comm,
-                        .send = send,
-                        .receive = receive,
-                        .stride_bytes = stride_bytes,
-                        .slice_bytes = slice_bytes,
-                        .tag = ENGINE_TAG_SUM + (uint64_t)number,
-                        .dtype = dtype};
+    *sum = (struct deterministic_sum){.comm = comm,
+                                      .send = send,
+                                      .receive = receive,
+                                      .stride_bytes = stride_bytes,
+                                      .slice_bytes = slice_bytes,
+                                      .tag = ENGINE_TAG_SUM + (uint64_t)number,
+                                      .dtype = dtype};
     op->advance = sum_piece;
     status = plan_piece(op);
     if (status)

@@ -9,16 +9,16 @@
 
 #include <assert.h>
 
-static void add_f32(float *restrict sum, const float *restrict more, size_t elements)
+static void add_f32(float *restrict sum, const float *restrict addend, size_t elements)
 {
     for (size_t i = 0; i < elements; i++)
-        sum[i] += more[i];
+        sum[i] += addend[i];
 }
 
-static void add_f64(double *restrict sum, const double *restrict more, size_t elements)
+static void add_f64(double *restrict sum, const double *restrict addend, size_t elements)
 {
     for (size_t i = 0; i < elements; i++)
-        sum[i] += more[i];
+        sum[i] += addend[i];
 }
 
 void tree_sum(void *leaves, size_t count, size_t stride_bytes, size_t elements, enum dtype dtype)
@@ -26,11 +26,11 @@ void tree_sum(void *leaves, size_t count, size_t stride_bytes, size_t elements, 
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t i = 0; i + width < count; i += 2 * width) {
-            char *sum = (char *)leaves + i * stride_bytes, *more = sum + width * stride_bytes;
+            char *sum = (char *)leaves + i * stride_bytes, *addend = sum + width * stride_bytes;
             if (dtype == DTYPE_F32)
-                add_f32((void *)sum, (void *)more, elements);
+                add_f32((void *)sum, (void *)addend, elements);
             else
-                add_f64((void *)sum, (void *)more, elements);
+                add_f64((void *)sum, (void *)addend, elements);
         }
     }
 }

@@ -9,7 +9,7 @@
 #include <limits.h>
 
 /* State of a sum. Slices of more than INT_MAX elements in total are reduced one after another. */
-struct fast {
+struct fast_sum {
     struct comm_mpi *comm;
     const char *send;
     char *receive;
@@ -25,7 +25,7 @@ static struct comm_mpi *mpi_of(struct comm *comm)
 
 /* Creates an MPI communicator with the same ranks. Blocks the engine only briefly: all ranks have
  * arrived. */
-static int create_fast(struct comm_mpi *comm, struct err *err)
+static int create_mpi_comm(struct comm_mpi *comm, struct err *err)
 {
     enum { TAGS = 32768 }; /* supported by every MPI */
     const struct engine_comm *base = &comm->base;
@@ -35,19 +35,19 @@ static int create_fast(struct comm_mpi *comm, struct err *err)
     int tag = (int)(((uint64_t)base->world_ranks[0] * ENGINE_COMMS_MAX + id) % TAGS);
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
-    int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->fast),
+    int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->mpi_comm),
                            "making a communicator", err);
     MPI_Group_free(&members);
     MPI_Group_free(&all);
     comm->is_created = !status;
     if (!status)
-        MPI_Comm_set_errhandler(comm->fast, MPI_ERRORS_RETURN);
+        MPI_Comm_set_errhandler(comm->mpi_comm, MPI_ERRORS_RETURN);
     return status;
 }
 
 /* Splits slices so that counts fit in an int. */
-static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datatype type,
-                        struct err *err)
+static int reduce_slices(struct engine_op *op, const struct fast_sum *fast, MPI_Datatype type,
+                         struct err *err)
 {
     const struct comm_mpi *comm = fast->comm;
     size_t element = dtype_bytes(fast->dtype);
@@ -58,7 +58,7 @@ static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datat
             MPI_Request request;
             status = mpi_check(MPI_Ireduce(fast->send + ((size_t)root * fast->count + at) * element,
                                            fast->receive + at * element, (int)part, type, MPI_SUM,
-                                           root, comm->fast, &request),
+                                           root, comm->mpi_comm, &request),
                                "reducing", err);
             if (!status && mpi_op_add_request(op, request))
                 status = err_set(err, -ENOMEM, "out of memory for a reduction");
@@ -67,21 +67,21 @@ static int start_slices(struct engine_op *op, const struct fast *fast, MPI_Datat
     return status;
 }
 
-static int start_fast(struct engine_op *op, struct err *err)
+static int start_sum(struct engine_op *op, struct err *err)
 {
-    struct fast *fast = op->scratch;
+    struct fast_sum *fast = op->scratch;
     MPI_Datatype type = fast->dtype == DTYPE_F32 ? MPI_FLOAT : MPI_DOUBLE;
     MPI_Request request;
     if (fast->started)
         return 0;
     fast->started = true;
-    int status = fast->comm->is_created ? 0 : create_fast(fast->comm, err);
+    int status = fast->comm->is_created ? 0 : create_mpi_comm(fast->comm, err);
     if (status)
         return status;
     if (fast->count > INT_MAX / (size_t)op->ranks)
-        return start_slices(op, fast, type, err);
+        return reduce_slices(op, fast, type, err);
     status = mpi_check(MPI_Ireduce_scatter_block(fast->send, fast->receive, (int)fast->count, type,
-                                                 MPI_SUM, fast->comm->fast, &request),
+                                                 MPI_SUM, fast->comm->mpi_comm, &request),
                        "reducing", err);
     if (!status && mpi_op_add_request(op, request))
         status = err_set(err, -ENOMEM, "out of memory for a reduction");
@@ -89,17 +89,18 @@ static int start_fast(struct engine_op *op, struct err *err)
 }
 
 /* Plans the arrival check, which comes first. */
-static int plan_fast(struct comm_mpi *comm, struct engine_op *op, const struct fast *request)
+static int plan_arrival_check(struct comm_mpi *comm, struct engine_op *op,
+                              const struct fast_sum *request)
 {
     struct comm *base = &comm->base.base;
-    struct fast *fast = engine_op_scratch(op, sizeof *fast + (size_t)base->ranks);
+    struct fast_sum *fast = engine_op_scratch(op, sizeof *fast + (size_t)base->ranks);
     if (!fast)
         return -ENOMEM;
     *fast = *request;
-    op->advance = start_fast;
-    char *here = (char *)(fast + 1), *own = here + base->rank;
+    op->advance = start_sum;
+    char *arrivals = (char *)(fast + 1), *own = arrivals + base->rank;
     *own = 0;
-    int status = comm->is_prepared ? 0 : engine_comm_plan_gather(base, op, own, here, 1);
+    int status = comm->is_prepared ? 0 : engine_comm_plan_gather(base, op, own, arrivals, 1);
     comm->is_prepared = true;
     return status;
 }
@@ -113,16 +114,17 @@ int mpi_fast_reduce_scatter(struct comm *base, const void *send, void *receive, 
     int status = engine_comm_begin(base, options, "a sum over the ranks", &op, err);
     if (status)
         return status;
-    status = plan_fast(comm, op, &(struct fast){comm, send, receive, count, dtype, false});
+    status =
+        plan_arrival_check(comm, op, &(struct fast_sum){comm, send, receive, count, dtype, false});
     return engine_comm_start(base, op, status, options, work, err);
 }
 
-static int free_fast(struct engine_op *op, struct err *err)
+static int free_mpi_comm(struct engine_op *op, struct err *err)
 {
     (void)err;
     struct comm_mpi **comm = op->scratch;
     if ((*comm)->is_created)
-        MPI_Comm_free(&(*comm)->fast);
+        MPI_Comm_free(&(*comm)->mpi_comm);
     return 0;
 }
 
@@ -135,7 +137,7 @@ void mpi_fast_close(struct comm *base)
     struct comm_mpi **context = engine_op_scratch(op, sizeof *context);
     if (context) {
         *context = comm;
-        op->advance = free_fast;
+        op->advance = free_mpi_comm;
         engine_start(op);
         engine_wait(op);
     }

@@ -11,8 +11,8 @@
 struct comm_mpi {
     struct engine_comm base;
     bool is_prepared; /* caller only: a sum was requested */
-    bool is_created;  /* thread only, like fast */
-    MPI_Comm fast;
+    bool is_created;  /* thread only, like mpi_comm */
+    MPI_Comm mpi_comm;
 };
 
 /* See reduce_scatter in comm_ops; count > 0. */

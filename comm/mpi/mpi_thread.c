@@ -48,7 +48,7 @@ static int init_mpi(struct mpi_engine *engine, struct err *err)
     return -EINVAL;
 }
 
-static int make_worlds(struct mpi_engine *engine, struct err *err)
+static int duplicate_world(struct mpi_engine *engine, struct err *err)
 {
     int *tag_max = NULL, is_set = 0;
     int status = mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &engine->world),
@@ -73,7 +73,7 @@ static int make_worlds(struct mpi_engine *engine, struct err *err)
                               "listening", err);
 }
 
-static void end_mpi(struct mpi_engine *engine)
+static void finish_mpi(struct mpi_engine *engine)
 {
     mpi_activity_close(engine->activity, engine->base.ended);
     if (engine->base.ended)
@@ -122,7 +122,7 @@ static void serve_control(struct mpi_engine *engine)
     engine_end_run(&engine->base, engine->control_reason, NULL, true);
 }
 
-static void work(struct mpi_engine *engine, struct engine_op *first, bool abort_requested)
+static void run_once(struct mpi_engine *engine, struct engine_op *first, bool abort_requested)
 {
     struct engine *base = &engine->base;
     uint64_t began_ns = trace_begin(base->track);
@@ -173,7 +173,7 @@ static void serve(struct mpi_engine *engine)
         bool abort_requested = base->abort_requested;
         struct engine_op *first = engine_take_submitted(base);
         pthread_mutex_unlock(&base->mutex);
-        work(engine, first, abort_requested);
+        run_once(engine, first, abort_requested);
         pthread_mutex_lock(&base->mutex);
         if (!base->ended)
             pause_thread(engine);
@@ -186,7 +186,7 @@ void *mpi_thread_main(void *argument)
     struct err detail = {0};
     int status = init_mpi(engine, &detail);
     if (!status)
-        status = make_worlds(engine, &detail);
+        status = duplicate_world(engine, &detail);
     pthread_mutex_lock(&engine->base.mutex);
     engine->open_status = status;
     engine->open_detail = detail;
@@ -196,6 +196,6 @@ void *mpi_thread_main(void *argument)
         serve(engine);
     pthread_mutex_unlock(&engine->base.mutex);
     if (!status)
-        end_mpi(engine);
+        finish_mpi(engine);
     return NULL;
 }

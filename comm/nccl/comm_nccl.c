@@ -25,7 +25,7 @@ enum {
 
 static const struct comm_ops nccl_ops;
 
-static void pause_after(uint64_t since_ns)
+static void sleep_backoff(uint64_t since_ns)
 {
     uint64_t pause_ns = (clock_now_ns() - since_ns) / PAUSE_SHARE;
     pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
@@ -45,8 +45,8 @@ struct request {
     const size_t *slices[4]; /* all-to-all only, in nccl_op's order */
 };
 
-static int start(struct comm *base, const struct request *request,
-                 const struct comm_options *options, struct comm_work *work, struct err *err)
+static int start_op(struct comm *base, const struct request *request,
+                    const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
     size_t ranks = (size_t)base->ranks;
@@ -81,7 +81,7 @@ static int nccl_all_gather(struct comm *comm, const void *send, void *receive, s
                                     .receive = receive,
                                     .count = bytes,
                                     .type = ncclInt8};
-    return start(comm, &request, options, work, err);
+    return start_op(comm, &request, options, work, err);
 }
 
 static int nccl_reduce_scatter(struct comm *comm, const void *send, void *receive, size_t count,
@@ -96,7 +96,7 @@ static int nccl_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                     .receive = receive,
                                     .count = count,
                                     .type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64};
-    return order == COMM_FAST ? start(comm, &request, options, work, err)
+    return order == COMM_FAST ? start_op(comm, &request, options, work, err)
                               : err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
 }
 
@@ -112,7 +112,7 @@ static int nccl_all_to_all(struct comm *comm, const void *send, const size_t *se
         .send = send,
         .receive = receive,
         .slices = {send_offsets, send_bytes, receive_offsets, receive_bytes}};
-    return start(comm, &request, options, work, err);
+    return start_op(comm, &request, options, work, err);
 }
 
 /* Calls that the host communicator handles. */
@@ -202,7 +202,7 @@ static int nccl_wait(struct comm_work *work, struct err *err)
         return comm_wait(work->comm, work, err);
     int status = nccl_test(work, &done, err);
     for (; !done; status = nccl_test(work, &done, err))
-        pause_after(since_ns);
+        sleep_backoff(since_ns);
     return status;
 }
 
@@ -228,8 +228,8 @@ void comm_nccl_abort_local(struct comm *base)
     pthread_mutex_unlock(&shared->mutex);
 }
 
-static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const char *action,
-                      struct err *err)
+static int wait_until_ready(const struct comm_nccl *comm, uint64_t timeout_ns, const char *action,
+                            struct err *err)
 {
     uint64_t since_ns = clock_now_ns();
     for (;;) {
@@ -242,7 +242,7 @@ static int await_nccl(const struct comm_nccl *comm, uint64_t timeout_ns, const c
             return status;
         if (timeout_ns > 0 && clock_now_ns() - since_ns >= timeout_ns)
             break;
-        pause_after(since_ns);
+        sleep_backoff(since_ns);
     }
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
             comm->base.ranks, action);
@@ -261,7 +261,7 @@ static void disconnect(struct comm_nccl *comm)
                      ? -EBUSY
                      : nccl_check_result(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
     if (!status)
-        status = await_nccl(comm, CLOSE_TIMEOUT_NS, "closing", NULL);
+        status = wait_until_ready(comm, CLOSE_TIMEOUT_NS, "closing", NULL);
     if (status)
         nccl->CommAbort(comm->handle);
     else
@@ -269,7 +269,7 @@ static void disconnect(struct comm_nccl *comm)
     comm->handle = NULL;
 }
 
-static void leave(struct nccl_shared *shared)
+static void release_shared(struct nccl_shared *shared)
 {
     pthread_mutex_lock(&shared->mutex);
     bool is_last = --shared->comms_count == 0;
@@ -297,12 +297,12 @@ static void nccl_close(struct comm *base)
         shared->device->ops->stream_close(shared->device, comm->stream);
     comm_close(comm->host);
     free(comm);
-    leave(shared);
+    release_shared(shared);
 }
 
 /* Broadcasts rank 0's id over the host communicator. */
-static int share_id(struct comm_nccl *comm, const struct comm_options *options,
-                    ncclUniqueId *ret_id, struct err *err)
+static int broadcast_id(struct comm_nccl *comm, const struct comm_options *options,
+                        ncclUniqueId *ret_id, struct err *err)
 {
     struct comm *host = comm->host;
     struct comm_work work;
@@ -344,7 +344,7 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
     config.blocking = 0;
-    int status = share_id(comm, options, &id, err);
+    int status = broadcast_id(comm, options, &id, err);
     if (!status)
         status = device_cuda_use(shared->device, err);
     if (!status)
@@ -353,7 +353,7 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
                                                                     id, comm->base.rank, &config),
                                    "connecting", err);
     if (!status)
-        status = await_nccl(comm, shared->timeout_ns, "connecting", err);
+        status = wait_until_ready(comm, shared->timeout_ns, "connecting", err);
     return comm_agree(comm->host, status, options, err);
 }
 
@@ -487,6 +487,6 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     shared->comms_count = 1; /* held by this function */
     pthread_mutex_init(&shared->mutex, NULL);
     status = make_comm(shared, part, &options, ret_comm, err);
-    leave(shared);
+    release_shared(shared);
     return status;
 }

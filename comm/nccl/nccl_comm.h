@@ -40,7 +40,7 @@ struct nccl_op {
     bool waits_for_caller;            /* waits for `ready` */
     struct device_event *ready;       /* recorded after the caller's queued work */
     struct device_event *transferred; /* recorded after the transfer */
-    int64_t word;                     /* of the arrival check */
+    int64_t arrival_value;
     struct comm_work arrivals;
     int status;
     struct err detail;

@@ -33,7 +33,7 @@ struct nccl_library {
                                   cudaStream_t stream);
 };
 
-/* The table is static. -ENOTSUP names what is missing. Thread-safe. */
+/* The table is static. -ENOTSUP names the missing library or function. Thread-safe. */
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err);
 
 #endif

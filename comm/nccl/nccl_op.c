@@ -100,7 +100,7 @@ int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, 
     op->state = NCCL_QUEUED;
     op->waits_for_caller = false;
     op->status = 0;
-    op->word = 0;
+    op->arrival_value = 0;
     err_clear(&op->detail);
     op->began_ns = clock_now_ns();
     op->deadline_ns = options ? options->deadline_ns : 0;
@@ -201,7 +201,7 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_tr
 
 /* NCCL often fails because another rank ended the run. Wait for the reason, which that rank
  * sends before it aborts. */
-static int find_reason(const struct comm_nccl *comm, int status, struct err *err)
+static int wait_for_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     uint64_t until_ns = clock_now_ns() + REASON_NS;
     while (comm->host->ops->check && clock_now_ns() < until_ns) {
@@ -215,10 +215,10 @@ static int find_reason(const struct comm_nccl *comm, int status, struct err *err
 
 /* The arrival check. */
 
-static int start_arrivals(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+static int start_arrival_check(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     const struct comm_options options = {.deadline_ns = op->deadline_ns, .purpose = op->purpose};
-    return comm->host->ops->all_reduce_i64(comm->host, &op->word, 1, COMM_SUM, &options,
+    return comm->host->ops->all_reduce_i64(comm->host, &op->arrival_value, 1, COMM_SUM, &options,
                                            &op->arrivals, err);
 }
 
@@ -273,7 +273,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
     if (!status && op->state != NCCL_QUEUED)
         status = check_stream(comm, op, &is_transferred, err);
     if (status)
-        return find_reason(comm, status, err);
+        return wait_for_reason(comm, status, err);
     status = check_arrivals(comm, op, &have_arrived, err);
     if (status)
         return status;
@@ -327,7 +327,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     if (op->waits_for_caller)
         status = device->ops->event_record(device, op->ready, options->stream, &detail);
     if (!status)
-        status = start_arrivals(comm, op, &detail);
+        status = start_arrival_check(comm, op, &detail);
     if (status) {
         if (err)
             *err = detail;
@@ -346,7 +346,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
 
 /* Aborts all communicators in one group: an abort frees memory and thus waits for kernels of the
  * other communicators, which end only when those are aborted too. */
-static void end_here(struct nccl_shared *shared)
+static void abort_all(struct nccl_shared *shared)
 {
     shared->ended = true;
     shared->nccl->GroupStart();
@@ -376,7 +376,7 @@ void nccl_end_run(struct comm_nccl *comm, const struct err *reason)
     /* Do this before aborting NCCL, which does not transfer the reason and may wait for the other
      * ranks. */
     comm->host->ops->abort(comm->host);
-    end_here(shared);
+    abort_all(shared);
 }
 
 void nccl_abort_local(struct nccl_shared *shared)
@@ -384,5 +384,5 @@ void nccl_abort_local(struct nccl_shared *shared)
     if (shared->ended)
         return;
     err_set(&shared->reason, -ECONNABORTED, "operations in flight between GPUs were aborted");
-    end_here(shared);
+    abort_all(shared);
 }

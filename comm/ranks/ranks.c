@@ -51,7 +51,7 @@ static const struct launcher {
 enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
 
 /* These variables show that the process is one of several, but not how many there are. */
-static const struct partial {
+static const struct partial_launcher {
     const char *variable, *launcher, *advice;
 } partials[] = {
     {"OMPI_COMM_WORLD_RANK", "Open MPI", "start the ranks with mpirun"},
@@ -73,10 +73,10 @@ static const struct partial {
 };
 
 /* *ret_number is -1 if the variable is unset or empty. */
-static int read_number(const char *(*variable)(const char *name), const char *name, int *ret_number,
-                       struct err *err)
+static int read_number(const char *(*get_variable)(const char *name), const char *name,
+                       int *ret_number, struct err *err)
 {
-    const char *text = variable(name);
+    const char *text = get_variable(name);
     char *end;
     *ret_number = -1;
     if (!text || !*text)
@@ -93,16 +93,16 @@ static int read_number(const char *(*variable)(const char *name), const char *na
 }
 
 /* ret_ranks->ranks is 0 if the launcher's variables are unset. */
-static int read_launcher(const char *(*variable)(const char *name), enum ranks_launcher launcher,
-                         struct ranks *ret_ranks, struct err *err)
+static int read_launcher(const char *(*get_variable)(const char *name),
+                         enum ranks_launcher launcher, struct ranks *ret_ranks, struct err *err)
 {
     const struct launcher *source = &launchers[launcher];
     struct ranks found = {.launcher = launcher};
-    int status = read_number(variable, source->ranks, &found.ranks, err);
+    int status = read_number(get_variable, source->ranks, &found.ranks, err);
     if (!status)
-        status = read_number(variable, source->rank, &found.rank, err);
+        status = read_number(get_variable, source->rank, &found.rank, err);
     if (!status)
-        status = read_number(variable, source->local_rank, &found.local_rank, err);
+        status = read_number(get_variable, source->local_rank, &found.local_rank, err);
     if (status)
         return status;
     /* other launchers set the count variable too */
@@ -124,25 +124,25 @@ static int read_launcher(const char *(*variable)(const char *name), enum ranks_l
 
 /* Runs may share an id (torchrun's default is "none") but not a port. Ranks may use different
  * names for the address, so it is not hashed. */
-static uint64_t token_of(const char *run, int port)
+static uint64_t hash_run_id(const char *run, int port)
 {
     char text[512];
     int bytes = snprintf(text, sizeof text, "%d %.*s", port, (int)sizeof text - 16, run ? run : "");
     return hash_64(text, (size_t)bytes);
 }
 
-static int read_rendezvous(const char *(*variable)(const char *name), struct ranks *ranks,
+static int read_rendezvous(const char *(*get_variable)(const char *name), struct ranks *ranks,
                            struct err *err)
 {
-    const char *address = variable("MASTER_ADDR"), *run = variable("TORCHELASTIC_RUN_ID");
-    int status = read_number(variable, "MASTER_PORT", &ranks->bootstrap.port, err);
+    const char *address = get_variable("MASTER_ADDR"), *run = get_variable("TORCHELASTIC_RUN_ID");
+    int status = read_number(get_variable, "MASTER_PORT", &ranks->rendezvous.port, err);
     if (status)
         return status;
-    bool is_port = ranks->bootstrap.port > 0 && ranks->bootstrap.port <= UINT16_MAX;
+    bool is_port = ranks->rendezvous.port > 0 && ranks->rendezvous.port <= UINT16_MAX;
     if (!address || !*address || strlen(address) >= RANKS_ADDRESS_BYTES || !is_port)
         return 0; /* reported by ranks_open */
-    strcpy(ranks->bootstrap.address, address);
-    ranks->bootstrap.token = token_of(run, ranks->bootstrap.port);
+    strcpy(ranks->rendezvous.address, address);
+    ranks->rendezvous.token = hash_run_id(run, ranks->rendezvous.port);
     return 0;
 }
 
@@ -156,7 +156,7 @@ static int contradiction_error(const struct ranks *a, const struct ranks *b, str
     return -EINVAL;
 }
 
-static int partial_error(const struct partial *partial, const char *value, struct err *err)
+static int partial_error(const struct partial_launcher *partial, const char *value, struct err *err)
 {
     err_set(err, -EINVAL,
             "%s started this process as one of several (%s), but did not say how many there are",
@@ -168,10 +168,10 @@ static int partial_error(const struct partial *partial, const char *value, struc
 }
 
 /* A script that starts several ranks may have failed to set RANK. */
-static int check_world_size(const char *(*variable)(const char *name), struct err *err)
+static int check_world_size(const char *(*get_variable)(const char *name), struct err *err)
 {
     int ranks;
-    int status = read_number(variable, "WORLD_SIZE", &ranks, err);
+    int status = read_number(get_variable, "WORLD_SIZE", &ranks, err);
     if (status || ranks <= 1)
         return status;
     err_set(err, -EINVAL,
@@ -184,45 +184,45 @@ static int check_world_size(const char *(*variable)(const char *name), struct er
 }
 
 /* Called if no launcher sets both a rank and a count. */
-static int check_single(const char *(*variable)(const char *name), struct ranks *ranks,
+static int check_single(const char *(*get_variable)(const char *name), struct ranks *ranks,
                         struct err *err)
 {
     int tasks;
     for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
-        const char *value = variable(partials[i].variable);
+        const char *value = get_variable(partials[i].variable);
         if (value && *value)
             return partial_error(&partials[i], value, err);
     }
-    int status = check_world_size(variable, err);
+    int status = check_world_size(get_variable, err);
     if (!status)
-        status = read_number(variable, "SLURM_NTASKS", &tasks, err);
+        status = read_number(get_variable, "SLURM_NTASKS", &tasks, err);
     if (status)
         return status;
     ranks->job_tasks = tasks > 0 ? tasks : 0;
     return 0;
 }
 
-static bool is_same(const struct ranks *a, const struct ranks *b)
+static bool is_same_rank(const struct ranks *a, const struct ranks *b)
 {
     return a->rank == b->rank && a->ranks == b->ranks;
 }
 
-int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
+int ranks_detect(const char *(*get_variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err)
 {
     struct ranks found = {.launcher = RANKS_SINGLE, .ranks = 1, .local_rank = 0};
     for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
         struct ranks reported;
-        int status = read_launcher(variable, (enum ranks_launcher)i, &reported, err);
+        int status = read_launcher(get_variable, (enum ranks_launcher)i, &reported, err);
         if (status)
             return status;
         bool is_first = found.launcher == RANKS_SINGLE;
         if (reported.ranks == 0 ||
-            (launchers[i].is_step && !is_first && !is_same(&found, &reported)))
+            (launchers[i].is_step && !is_first && !is_same_rank(&found, &reported)))
             continue;
-        if (!is_first && !is_same(&found, &reported))
+        if (!is_first && !is_same_rank(&found, &reported))
             return contradiction_error(&found, &reported, err);
-        if (i == RANKS_TORCHRUN && (status = read_rendezvous(variable, &reported, err)))
+        if (i == RANKS_TORCHRUN && (status = read_rendezvous(get_variable, &reported, err)))
             return status;
         if (reported.local_rank < 0 && !is_first)
             reported.local_rank = found.local_rank;
@@ -233,7 +233,7 @@ int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ra
         else if (found.local_rank < 0)
             found.local_rank = reported.local_rank;
     }
-    int status = found.launcher == RANKS_SINGLE ? check_single(variable, &found, err) : 0;
+    int status = found.launcher == RANKS_SINGLE ? check_single(get_variable, &found, err) : 0;
     if (status)
         return status;
     *ret_ranks = found;
@@ -305,11 +305,11 @@ static int open_tcp(const struct ranks *ranks, const atomic_int *stop, struct co
                     struct err *err)
 {
     struct tcp_secret secret;
-    const struct tcp_rendezvous_options options = {.address = ranks->bootstrap.address,
-                                                   .port = ranks->bootstrap.port,
+    const struct tcp_rendezvous_options options = {.address = ranks->rendezvous.address,
+                                                   .port = ranks->rendezvous.port,
                                                    .rank = ranks->rank,
                                                    .ranks = ranks->ranks,
-                                                   .token = ranks->bootstrap.token,
+                                                   .token = ranks->rendezvous.token,
                                                    .secret = &secret,
                                                    .timeout_ns = RENDEZVOUS_NS,
                                                    .stop = stop};
@@ -319,7 +319,7 @@ static int open_tcp(const struct ranks *ranks, const atomic_int *stop, struct co
         err_advise(err, "start them with mpirun or srun");
         return -EINVAL;
     }
-    if (ranks->bootstrap.address[0]) {
+    if (ranks->rendezvous.address[0]) {
         int status = tcp_secret_read(&secret, err);
         if (!status)
             status = comm_tcp_open(&options, ret_comm, err);

@@ -41,12 +41,12 @@ struct ranks {
         char address[RANKS_ADDRESS_BYTES]; /* of rank 0; "": unknown */
         int port;
         uint64_t token; /* hash of run id and port */
-    } bootstrap;
+    } rendezvous;
 };
 
-/* variable: getenv, or a test double. -EINVAL names contradictory, non-numeric or missing
+/* get_variable: getenv, or a test double. -EINVAL names contradictory, non-numeric or missing
  * variables. */
-int ranks_detect(const char *(*variable)(const char *name), struct ranks *ret_ranks,
+int ranks_detect(const char *(*get_variable)(const char *name), struct ranks *ret_ranks,
                  struct err *err);
 
 /* Opens comm_self for a single rank, comm_tcp for torchrun, otherwise libmillrace_mpi, which is

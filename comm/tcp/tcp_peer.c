@@ -21,7 +21,7 @@ enum { UNEXPECTED_BYTES_MIN = 1 << 16 };
 /* Well above the keepalive idle time of 15 s. */
 enum { LOST_TIMEOUT_MS = 75000 };
 
-static void message_done(struct tcp_message *message)
+static void finish_message(struct tcp_message *message)
 {
     message->is_done = true;
     message->op->base.done_count++;
@@ -93,7 +93,7 @@ static int deliver_unexpected(struct tcp_peer *peer, struct tcp_message *message
         peer->unexpected_last = before;
     peer->unexpected_bytes -= sizeof *unexpected + unexpected->frame.bytes;
     free_unexpected(unexpected);
-    message_done(message);
+    finish_message(message);
     return 0;
 }
 
@@ -150,7 +150,7 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
         return length_error(receiver, message->frame.bytes, err);
     if (receiver) {
         target = receiver->data;
-        message_done(receiver);
+        finish_message(receiver);
     } else {
         struct tcp_unexpected *unexpected;
         int status = add_unexpected(peer, &message->frame, &unexpected, err);
@@ -164,7 +164,7 @@ static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, stru
     }
     if (message->frame.bytes > 0)
         memcpy(target, message->data, message->frame.bytes);
-    message_done(message);
+    finish_message(message);
     return 0;
 }
 
@@ -257,7 +257,7 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
                 peer->sends_first = message->next;
                 peer->sends_last = message->next ? peer->sends_last : NULL;
                 peer->sent = 0;
-                message_done(message);
+                finish_message(message);
             }
         } else {
             return 0;
@@ -292,7 +292,7 @@ static int finish_frame(struct tcp_peer *peer, enum tcp_control *ret_control)
     peer->got = 0;
     peer->unexpected = NULL;
     if (peer->matched) {
-        message_done(peer->matched);
+        finish_message(peer->matched);
         peer->matched = NULL;
         return 0;
     }

@@ -18,7 +18,7 @@
 #define MILLRACE_COMM_TCP_TCP_RENDEZVOUS_H
 
 #include "base/err.h"
-#include "comm/tcp/tcp_options.h"
+#include "comm/tcp/tcp_rendezvous_options.h"
 
 /* Blocks. ret_sockets: [ranks], non-blocking; -1 for this rank. -ETIMEDOUT names the missing ranks,
  * if known; -EINTR: stopped; -ECONNABORTED, -ECONNREFUSED: a rank has left; -EINVAL: the address is

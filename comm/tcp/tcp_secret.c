@@ -123,13 +123,13 @@ int tcp_secret_read(struct tcp_secret *ret_secret, struct err *err)
 }
 
 int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
-                     const struct tcp_hello *caller, const struct tcp_hello *called,
+                     const struct tcp_hello *initiator, const struct tcp_hello *responder,
                      struct tcp_proof *ret_proof)
 {
     struct {
         char label[16];
-        struct tcp_hello caller, called;
-    } proved = {.caller = *caller, .called = *called};
+        struct tcp_hello initiator, responder;
+    } proved = {.initiator = *initiator, .responder = *responder};
     memcpy(proved.label, role == TCP_ROLE_INITIATOR ? "millrace caller" : "millrace called", 16);
     return hmac_sha256(secret->key, secret->bytes, &proved, sizeof proved, ret_proof->mac);
 }

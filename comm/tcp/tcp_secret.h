@@ -39,7 +39,7 @@ void tcp_secret_clear(struct tcp_secret *secret);
 
 /* Computes the proof that the side with this role sends. Returns the errors of hmac_sha256. */
 int tcp_secret_prove(const struct tcp_secret *secret, enum tcp_role role,
-                     const struct tcp_hello *caller, const struct tcp_hello *called,
+                     const struct tcp_hello *initiator, const struct tcp_hello *responder,
                      struct tcp_proof *ret_proof);
 
 #endif

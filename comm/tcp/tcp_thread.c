@@ -21,7 +21,7 @@ enum { IDLE_MS = 1000, TICK_MS = 1 };
 
 /* Ending the run. */
 
-static bool sends(const struct tcp_engine *engine)
+static bool has_to_send(const struct tcp_engine *engine)
 {
     for (int r = 0; r < engine->base.ranks; r++)
         if (tcp_peer_has_to_send(&engine->peers[r]))
@@ -29,20 +29,20 @@ static bool sends(const struct tcp_engine *engine)
     return false;
 }
 
-static void leave(struct tcp_peer *peer)
+static void close_peer(struct tcp_peer *peer)
 {
     close(peer->socket);
     peer->socket = -1;
 }
 
 /* Returns false if nothing is left to send. */
-static bool push_control(struct tcp_engine *engine)
+static bool send_control_frames(struct tcp_engine *engine)
 {
     bool waits = false;
     for (int r = 0; r < engine->base.ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
         if (tcp_peer_has_to_send(peer) && tcp_peer_send(peer, true))
-            leave(peer);
+            close_peer(peer);
         waits = waits || tcp_peer_has_unacked(peer);
     }
     return waits;
@@ -55,7 +55,7 @@ void tcp_thread_notify_others(struct engine *base)
     uint64_t until_ns = clock_now_ns() + NOTIFY_NS;
     for (int r = 0; r < base->ranks; r++)
         tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_END, base->reason);
-    while (push_control(engine) && clock_now_ns() < until_ns)
+    while (send_control_frames(engine) && clock_now_ns() < until_ns)
         poll(NULL, 0, TICK_MS);
 }
 
@@ -99,12 +99,12 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
 /* Connections. */
 
 /* Ends the run because of a failed connection. detail: NULL unless a frame is invalid. */
-static void end_by_peer(struct tcp_engine *engine, struct tcp_peer *peer, int status,
-                        const struct err *detail)
+static void end_run_because_of(struct tcp_engine *engine, struct tcp_peer *peer, int status,
+                               const struct err *detail)
 {
     char reason[TCP_CONTROL_BYTES];
     int rank = peer->rank, own = engine->base.rank;
-    leave(peer);
+    close_peer(peer);
     const struct tcp_message *waits = peer->posted_first ? peer->posted_first : peer->sends_first;
     if (detail)
         snprintf(reason, sizeof reason, "rank %d: %.150s", own, detail->what);
@@ -131,7 +131,7 @@ static void check_for_lost(struct tcp_engine *engine)
     engine->checked_ns = now_ns;
     for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
         if (tcp_peer_is_lost(&engine->peers[r]))
-            end_by_peer(engine, &engine->peers[r], -ETIMEDOUT, NULL);
+            end_run_because_of(engine, &engine->peers[r], -ETIMEDOUT, NULL);
 }
 
 static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
@@ -144,10 +144,10 @@ static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
         if (status > 0)
             handle_control(engine, peer, control);
         if (status < 0)
-            end_by_peer(engine, peer, status, status == -EPIPE ? NULL : &detail);
+            end_run_because_of(engine, peer, status, status == -EPIPE ? NULL : &detail);
         else if (!engine->base.ended && peer->has_left &&
                  (peer->posted_first || peer->sends_first)) /* no more messages will arrive */
-            end_by_peer(engine, peer, -EPIPE, NULL);
+            end_run_because_of(engine, peer, -EPIPE, NULL);
     }
 }
 
@@ -158,7 +158,7 @@ static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
         return;
     receive_from(engine, peer);
     if (!engine->base.ended && peer->socket >= 0)
-        end_by_peer(engine, peer, -EPIPE, NULL);
+        end_run_because_of(engine, peer, -EPIPE, NULL);
 }
 
 /* Progress. */
@@ -244,7 +244,7 @@ static void exchange_goodbyes(struct tcp_engine *engine, struct pollfd *fds)
     for (int r = 0; r < engine->base.ranks; r++)
         tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_GOODBYE, "");
     while (!engine->base.ended && clock_now_ns() < until_ns) {
-        bool waits = sends(engine);
+        bool waits = has_to_send(engine);
         for (int r = 0; r < engine->base.ranks; r++)
             waits = waits || (engine->peers[r].socket >= 0 && !engine->peers[r].has_left);
         if (!waits)

@@ -34,7 +34,7 @@ enum { TCP_RANKS_MAX = 512 /* every pair of ranks has a connection */, TCP_NONCE
 
 struct tcp_hello {
     uint64_t magic, token;
-    uint64_t run; /* 0: unknown */
+    uint64_t run_id; /* 0: unknown */
     int32_t rank, ranks;
     int32_t listen_port; /* port; 0: none */
     int32_t has_secret;  /* for error messages */

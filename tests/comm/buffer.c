@@ -13,7 +13,7 @@ struct device *buffer_device;
 static _Thread_local struct device_stream *own_stream;
 static _Thread_local struct buffer_arena *own_arena; /* NULL: none */
 
-static void take_memory(size_t bytes, unsigned char **ret_host, unsigned char **ret_memory)
+static void allocate_memory(size_t bytes, unsigned char **ret_host, unsigned char **ret_memory)
 {
     const struct device_ops *ops = buffer_device->ops;
     struct err err = {0};
@@ -21,7 +21,7 @@ static void take_memory(size_t bytes, unsigned char **ret_host, unsigned char **
     assert_ok(ops->mem_alloc(buffer_device, MEM_DEVICE, bytes, (void **)ret_memory, &err), &err);
 }
 
-static void give_memory(unsigned char *host, unsigned char *memory, size_t bytes)
+static void free_memory(unsigned char *host, unsigned char *memory, size_t bytes)
 {
     buffer_device->ops->mem_free(buffer_device, MEM_DEVICE, memory, bytes);
     buffer_device->ops->mem_free(buffer_device, MEM_PINNED, host, bytes);
@@ -40,7 +40,7 @@ struct buffer buffer_open(size_t bytes)
         assert_ok(buffer_device->ops->stream_open(buffer_device, &own_stream, &err), &err);
     buffer.stream = own_stream;
     if (!own_arena) {
-        take_memory(buffer.bytes, &buffer.host, &buffer.memory);
+        allocate_memory(buffer.bytes, &buffer.host, &buffer.memory);
         return buffer;
     }
     buffer.host = own_arena->host + own_arena->used;
@@ -77,20 +77,20 @@ void buffer_close(const struct buffer *buffer)
     else if (own_arena)
         own_arena->used = 0;
     else
-        give_memory(buffer->host, buffer->memory, buffer->bytes);
+        free_memory(buffer->host, buffer->memory, buffer->bytes);
 }
 
 void buffer_open_arena(struct buffer_arena *arena)
 {
     *arena = (struct buffer_arena){.bytes = 8 << 20};
     if (buffer_device)
-        take_memory(arena->bytes, &arena->host, &arena->memory);
+        allocate_memory(arena->bytes, &arena->host, &arena->memory);
 }
 
 void buffer_close_arena(const struct buffer_arena *arena)
 {
     if (buffer_device)
-        give_memory(arena->host, arena->memory, arena->bytes);
+        free_memory(arena->host, arena->memory, arena->bytes);
 }
 
 void buffer_use_arena(struct buffer_arena *arena)

@@ -19,24 +19,24 @@ static void wait_for(struct comm *comm, struct comm_work *work)
 }
 
 /* Byte i of the message from `rank` to `to`. */
-static unsigned char byte_of(int rank, int to, size_t i)
+static unsigned char message_byte(int rank, int to, size_t i)
 {
     return (unsigned char)(i * 31 + i / 251 + (size_t)rank * 7 + (size_t)to * 13);
 }
 
-static unsigned char *bytes_of(int rank, int to, size_t bytes)
+static unsigned char *make_message(int rank, int to, size_t bytes)
 {
     unsigned char *data = malloc(bytes + 1);
     assert_non_null(data);
     for (size_t i = 0; i < bytes; i++)
-        data[i] = byte_of(rank, to, i);
+        data[i] = message_byte(rank, to, i);
     return data;
 }
 
 static void check_bytes(const unsigned char *data, int rank, int to, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        if (data[i] != byte_of(rank, to, i))
+        if (data[i] != message_byte(rank, to, i))
             fail_msg("byte %zu of what rank %d sent to %d differs", i, rank, to);
 }
 
@@ -48,7 +48,7 @@ static void gather(struct comm *comm, size_t bytes, bool in_place)
     const struct comm_options options = {.stream = own.stream};
     size_t place = (size_t)comm->rank * bytes;
     for (size_t i = 0; i < bytes; i++)
-        *(in_place ? &all.host[place + i] : &own.host[i]) = byte_of(comm->rank, 0, i);
+        *(in_place ? &all.host[place + i] : &own.host[i]) = message_byte(comm->rank, 0, i);
     buffer_upload(&own);
     buffer_upload(&all);
     assert_ok(comm->ops->all_gather(comm, in_place ? all.memory + place : own.memory, all.memory,
@@ -73,10 +73,10 @@ void all_gather_delivers_every_ranks_data(void **state)
 }
 
 /* The number of bytes that `from` sends to `to`: none, a few or many. */
-static size_t amount(int from, int to, uint32_t round)
+static size_t slice_bytes(int from, int to, uint32_t round)
 {
-    static const size_t amounts[] = {0, 1, 17, 5000, 300001};
-    return amounts[philox(5, (uint64_t)from * 64 + (uint64_t)to, round).word[0] % 5];
+    static const size_t sizes[] = {0, 1, 17, 5000, 300001};
+    return sizes[philox(5, (uint64_t)from * 64 + (uint64_t)to, round).word[0] % 5];
 }
 
 static void exchange(struct comm *comm, uint32_t round)
@@ -86,8 +86,8 @@ static void exchange(struct comm *comm, uint32_t round)
     struct comm_work work;
     struct err err = {0};
     for (int r = 0; r < comm->ranks; r++) {
-        sizes[0][r] = amount(comm->rank, r, round);
-        sizes[2][r] = amount(r, comm->rank, round);
+        sizes[0][r] = slice_bytes(comm->rank, r, round);
+        sizes[2][r] = slice_bytes(r, comm->rank, round);
         for (int side = 0; side < 2; side++) {
             sizes[2 * side + 1][r] = at[side];
             at[side] += sizes[2 * side][r];
@@ -97,7 +97,7 @@ static void exchange(struct comm *comm, uint32_t round)
     const struct comm_options options = {.stream = send.stream};
     for (int r = 0; r < comm->ranks; r++)
         for (size_t i = 0; i < sizes[0][r]; i++)
-            send.host[sizes[1][r] + i] = byte_of(comm->rank, r, i);
+            send.host[sizes[1][r] + i] = message_byte(comm->rank, r, i);
     buffer_upload(&send);
     buffer_upload(&receive);
     assert_ok(comm->ops->all_to_all(comm, send.memory, sizes[1], sizes[0], receive.memory, sizes[3],
@@ -120,7 +120,7 @@ void all_to_all_moves_slices_of_any_sizes(void **state)
 
 /* Element i of the slice for `to` on `rank`. Sums of these values depend on the order of
  * addition. */
-static double element_of(int rank, int to, size_t i)
+static double slice_element(int rank, int to, size_t i)
 {
     uint32_t word = philox(9, i, (uint32_t)(rank * 64 + to)).word[0];
     double value = 1.0 + (double)(word >> 8) / 3e6;
@@ -128,19 +128,20 @@ static double element_of(int rank, int to, size_t i)
 }
 
 /* T(lo, hi) by definition, in the type's own arithmetic. */
-static double tree_of(enum dtype dtype, int lo, int hi, int to, size_t i)
+static double tree_sum_reference(enum dtype dtype, int lo, int hi, int to, size_t i)
 {
     if (hi - lo == 1)
-        return dtype == DTYPE_F32 ? (double)(float)element_of(lo, to, i) : element_of(lo, to, i);
+        return dtype == DTYPE_F32 ? (double)(float)slice_element(lo, to, i)
+                                  : slice_element(lo, to, i);
     int half = 1;
     while (half * 2 < hi - lo)
         half *= 2;
-    double left = tree_of(dtype, lo, lo + half, to, i),
-           right = tree_of(dtype, lo + half, hi, to, i);
+    double left = tree_sum_reference(dtype, lo, lo + half, to, i),
+           right = tree_sum_reference(dtype, lo + half, hi, to, i);
     return dtype == DTYPE_F32 ? (double)((float)left + (float)right) : left + right;
 }
 
-static void put(void *data, enum dtype dtype, size_t i, double value)
+static void set_element(void *data, enum dtype dtype, size_t i, double value)
 {
     if (dtype == DTYPE_F32)
         ((float *)data)[i] = (float)value;
@@ -148,12 +149,12 @@ static void put(void *data, enum dtype dtype, size_t i, double value)
         ((double *)data)[i] = value;
 }
 
-static double get(const void *data, enum dtype dtype, size_t i)
+static double get_element(const void *data, enum dtype dtype, size_t i)
 {
     return dtype == DTYPE_F32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
 }
 
-static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
+static void check_deterministic_sum(struct comm *comm, size_t count, enum dtype dtype)
 {
     struct comm_work work;
     struct err err = {0};
@@ -168,13 +169,14 @@ static void sum_slices(struct comm *comm, size_t count, enum dtype dtype)
          *sum = calloc(count + 1, element);
     for (int to = 0; to < comm->ranks; to++)
         for (size_t i = 0; i < count; i++)
-            put(send, dtype, (size_t)to * count + i, element_of(comm->rank, to, i));
+            set_element(send, dtype, (size_t)to * count + i, slice_element(comm->rank, to, i));
     assert_ok(comm->ops->reduce_scatter(comm, send, sum, count, dtype, COMM_DETERMINISTIC, NULL,
                                         &work, &err),
               &err);
     wait_for(comm, &work);
     for (size_t i = 0; i < count; i++) {
-        double expected = tree_of(dtype, 0, comm->ranks, comm->rank, i), found = get(sum, dtype, i);
+        double expected = tree_sum_reference(dtype, 0, comm->ranks, comm->rank, i),
+               found = get_element(sum, dtype, i);
         if (memcmp(&expected, &found, sizeof found) != 0)
             fail_msg("element %zu of %zu: expected %a, found %a", i, count, expected, found);
     }
@@ -187,18 +189,18 @@ void canonical_sums_follow_the_tree_order(void **state)
     (void)state;
     /* counts of doubles: part of a piece, one piece, two pieces */
     static const size_t counts[] = {0, 1, 1000, 131072, 131079};
-    size_t taken = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
-    for (size_t i = 0; i < taken; i++) {
-        sum_slices(world, counts[i], DTYPE_F32);
-        sum_slices(world, counts[i], DTYPE_F64);
+    size_t counts_count = test_is_sanitized() && world->ranks > 2 ? 3 : 5;
+    for (size_t i = 0; i < counts_count; i++) {
+        check_deterministic_sum(world, counts[i], DTYPE_F32);
+        check_deterministic_sum(world, counts[i], DTYPE_F64);
     }
 }
 
-enum { AT_ONCE_SUMS = 3, AT_ONCE_SUM_ELEMENTS = 300000, AT_ONCE_BYTES = 70000 };
+enum { CONCURRENT_SUMS = 3, CONCURRENT_SUM_ELEMENTS = 300000, CONCURRENT_BYTES = 70000 };
 
 /* Delays each rank by a different time before the next call, so some ranks run far ahead of
  * others. */
-static void call_late(const struct comm *comm, uint32_t call)
+static void delay_call(const struct comm *comm, uint32_t call)
 {
     uint32_t word = philox(11, (uint64_t)comm->rank, call).word[0];
     nanosleep(&(struct timespec){.tv_nsec = (long)(word % 4) * 10000000}, NULL);
@@ -209,35 +211,35 @@ void one_communicator_may_have_several_operations_in_flight(void **state)
     (void)state;
     if (world->takes_device_memory)
         return; /* does not support canonical sums */
-    struct comm_work sums[AT_ONCE_SUMS], gathers[AT_ONCE_SUMS];
+    struct comm_work sums[CONCURRENT_SUMS], gathers[CONCURRENT_SUMS];
     struct err err = {0};
-    size_t ranks = (size_t)world->ranks, count = AT_ONCE_SUM_ELEMENTS;
-    double *send = malloc(ranks * count * sizeof *send), *sum[AT_ONCE_SUMS];
-    unsigned char *own = bytes_of(world->rank, 0, AT_ONCE_BYTES), *all[AT_ONCE_SUMS];
+    size_t ranks = (size_t)world->ranks, count = CONCURRENT_SUM_ELEMENTS;
+    double *send = malloc(ranks * count * sizeof *send), *sum[CONCURRENT_SUMS];
+    unsigned char *own = make_message(world->rank, 0, CONCURRENT_BYTES), *all[CONCURRENT_SUMS];
     assert_non_null(send);
     for (size_t to = 0; to < ranks; to++)
         for (size_t i = 0; i < count; i++)
-            send[to * count + i] = element_of(world->rank, (int)to, i);
-    for (uint32_t n = 0; n < AT_ONCE_SUMS; n++) {
+            send[to * count + i] = slice_element(world->rank, (int)to, i);
+    for (uint32_t n = 0; n < CONCURRENT_SUMS; n++) {
         sum[n] = malloc(count * sizeof *sum[n]);
-        all[n] = malloc(ranks * AT_ONCE_BYTES);
+        all[n] = malloc(ranks * CONCURRENT_BYTES);
         assert_true(sum[n] && all[n]);
-        call_late(world, 2 * n);
+        delay_call(world, 2 * n);
         assert_ok(world->ops->reduce_scatter(world, send, sum[n], count, DTYPE_F64,
                                              COMM_DETERMINISTIC, NULL, &sums[n], &err),
                   &err);
-        call_late(world, 2 * n + 1);
+        delay_call(world, 2 * n + 1);
         assert_ok(
-            world->ops->all_gather(world, own, all[n], AT_ONCE_BYTES, NULL, &gathers[n], &err),
+            world->ops->all_gather(world, own, all[n], CONCURRENT_BYTES, NULL, &gathers[n], &err),
             &err);
     }
-    for (size_t n = 0; n < AT_ONCE_SUMS; n++) {
+    for (size_t n = 0; n < CONCURRENT_SUMS; n++) {
         wait_for(world, &gathers[n]);
         for (size_t r = 0; r < ranks; r++)
-            check_bytes(all[n] + r * AT_ONCE_BYTES, (int)r, 0, AT_ONCE_BYTES);
+            check_bytes(all[n] + r * CONCURRENT_BYTES, (int)r, 0, CONCURRENT_BYTES);
         wait_for(world, &sums[n]);
         for (size_t i = 0; i < count; i += 17)
-            if (sum[n][i] != tree_of(DTYPE_F64, 0, world->ranks, world->rank, i))
+            if (sum[n][i] != tree_sum_reference(DTYPE_F64, 0, world->ranks, world->rank, i))
                 fail_msg("element %zu of sum %zu differs", i, n);
         free(sum[n]), free(all[n]);
     }
@@ -267,11 +269,11 @@ void too_many_concurrent_canonical_sums_are_refused(void **state)
         wait_for(world, &works[n]);
         assert_true(sums[n] == (float)((world->rank + 1) * world->ranks));
     }
-    sum_slices(world, 1000, DTYPE_F32); /* a slot is free for another sum */
+    check_deterministic_sum(world, 1000, DTYPE_F32); /* a slot is free for another sum */
     free(send), free(sums);
 }
 
-static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
+static void check_fast_sum(struct comm *comm, size_t count, enum dtype dtype)
 {
     struct comm_work work;
     struct err err = {0};
@@ -281,7 +283,7 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     const struct comm_options options = {.stream = send.stream};
     /* sums of integers are exact in any order */
     for (size_t i = 0; i < (size_t)comm->ranks * count; i++)
-        put(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
+        set_element(send.host, dtype, i, (double)(i % 1000 + (size_t)comm->rank));
     buffer_upload(&send);
     assert_ok(comm->ops->reduce_scatter(comm, send.memory, sum.memory, count, dtype, COMM_FAST,
                                         &options, &work, &err),
@@ -291,9 +293,9 @@ static void fast_sums(struct comm *comm, size_t count, enum dtype dtype)
     for (size_t i = 0; i < count; i++) {
         double expected = (double)(((size_t)comm->rank * count + i) % 1000) * comm->ranks +
                           comm->ranks * (comm->ranks - 1) / 2;
-        if (get(sum.host, dtype, i) != expected)
+        if (get_element(sum.host, dtype, i) != expected)
             fail_msg("element %zu of %zu: expected %g, found %g", i, count, expected,
-                     get(sum.host, dtype, i));
+                     get_element(sum.host, dtype, i));
     }
     buffer_close(&send);
     buffer_close(&sum);
@@ -304,8 +306,8 @@ void fast_sums_use_the_library(void **state)
     (void)state;
     static const size_t counts[] = {0, 1, 4097, 300007};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        fast_sums(world, counts[i], DTYPE_F32);
-        fast_sums(world, counts[i], DTYPE_F64);
+        check_fast_sum(world, counts[i], DTYPE_F32);
+        check_fast_sum(world, counts[i], DTYPE_F64);
     }
 }
 
@@ -344,20 +346,20 @@ void integers_are_reduced_exactly(void **state)
 void messages_arrive_by_tag_in_order(void **state)
 {
     (void)state;
-    enum { LETTERS = 6 };
-    static const size_t sizes[LETTERS] = {5, 0, 100000, 5, 40, 2000001};
-    static const int tags[LETTERS] = {3, 3, 0, 3, 70000, 1}, order[LETTERS] = {5, 2, 0, 1, 4, 3};
-    struct comm_work sent[LETTERS], received[LETTERS];
-    unsigned char *out[LETTERS], *in[LETTERS];
+    enum { MESSAGES = 6 };
+    static const size_t sizes[MESSAGES] = {5, 0, 100000, 5, 40, 2000001};
+    static const int tags[MESSAGES] = {3, 3, 0, 3, 70000, 1}, order[MESSAGES] = {5, 2, 0, 1, 4, 3};
+    struct comm_work sent[MESSAGES], received[MESSAGES];
+    unsigned char *out[MESSAGES], *in[MESSAGES];
     int to = (world->rank + 1) % world->ranks,
         from = (world->rank + world->ranks - 1) % world->ranks;
     struct err err = {0};
-    for (int i = 0; i < LETTERS; i++) {
-        out[i] = bytes_of(world->rank, i, sizes[i]);
+    for (int i = 0; i < MESSAGES; i++) {
+        out[i] = make_message(world->rank, i, sizes[i]);
         assert_ok(world->ops->send(world, out[i], sizes[i], to, tags[i], NULL, &sent[i], &err),
                   &err);
     }
-    for (int k = 0; k < LETTERS; k++) {
+    for (int k = 0; k < MESSAGES; k++) {
         int i = order[k];
         in[i] = calloc(1, sizes[i] + 1);
         assert_ok(
@@ -366,7 +368,7 @@ void messages_arrive_by_tag_in_order(void **state)
         wait_for(world, &received[i]);
         check_bytes(in[i], from, i, sizes[i]);
     }
-    for (int i = 0; i < LETTERS; i++) {
+    for (int i = 0; i < MESSAGES; i++) {
         wait_for(world, &sent[i]);
         free(out[i]);
         free(in[i]);
@@ -409,8 +411,8 @@ void split_sorts_by_key_and_excludes_ranks_without_a_color(void **state)
     struct comm *half = split(backwards, rank % 2, 0);
     assert_int_equal(half->ranks, (ranks + 1 - rank % 2) / 2);
     gather(half, 1000, true);
-    sum_slices(half, 100, DTYPE_F64);
-    fast_sums(half, 100, DTYPE_F32);
+    check_deterministic_sum(half, 100, DTYPE_F64);
+    check_fast_sum(half, 100, DTYPE_F32);
     struct comm *first = split(world, rank == 0 ? 5 : -1, 0);
     assert_true((first != NULL) == (rank == 0));
     if (first)
@@ -425,8 +427,8 @@ void closed_communicators_free_their_slots(void **state)
 {
     (void)state;
     /* Each communicator uses a thread and a socket for every other rank. */
-    int most = world->takes_device_memory ? 40 : 600;
-    for (int i = 0; i < most; i++) {
+    int comms_count = world->takes_device_memory ? 40 : 600;
+    for (int i = 0; i < comms_count; i++) {
         struct comm *comm = split(world, i % 3 == 0 ? world->rank % 2 : 0, i);
         if (i % 50 == 0)
             gather(comm, 20, false);
@@ -438,13 +440,13 @@ void closed_communicators_free_their_slots(void **state)
 void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
 {
     (void)state;
-    enum { MOST = 256 };
-    struct comm *comms[MOST];
+    enum { COMMS_MAX = 256 };
+    struct comm *comms[COMMS_MAX];
     struct err err = {0};
     int count = 0;
     assert_ok(world->ops->split(world, world->rank == 0 ? 0 : -1, 0, &comms[count], &err), &err);
     count += comms[count] != NULL;
-    for (int i = 0; i < MOST - 2; i++)
+    for (int i = 0; i < COMMS_MAX - 2; i++)
         comms[count++] = split(world, 0, 0);
     assert_int_equal(world->ops->split(world, 0, 0, &comms[count], &err), -ENOBUFS);
     assert_string_equal(err.what, "rank 0 has 256 communicators open");
@@ -456,22 +458,22 @@ void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
 }
 
 /* A thread of a rank, with its own communicator. */
-struct beside {
+struct worker {
     struct comm *comm;
     int number;
     struct buffer_arena arena;
 };
 
-static void *work_beside(void *argument)
+static void *run_worker(void *argument)
 {
-    struct beside *beside = argument;
-    buffer_use_arena(&beside->arena);
+    struct worker *worker = argument;
+    buffer_use_arena(&worker->arena);
     for (uint32_t i = 0; i < 30; i++) {
-        gather(beside->comm, i * 97, i % 2);
-        exchange(beside->comm, i + (uint32_t)beside->number * 100);
-        sum_slices(beside->comm, 50 * (size_t)beside->number, DTYPE_F32);
-        fast_sums(beside->comm, i, DTYPE_F64);
-        struct comm *part = split(beside->comm, beside->comm->rank % 2, 0);
+        gather(worker->comm, i * 97, i % 2);
+        exchange(worker->comm, i + (uint32_t)worker->number * 100);
+        check_deterministic_sum(worker->comm, 50 * (size_t)worker->number, DTYPE_F32);
+        check_fast_sum(worker->comm, i, DTYPE_F64);
+        struct comm *part = split(worker->comm, worker->comm->rank % 2, 0);
         gather(part, i, false);
         comm_close(part);
     }
@@ -484,20 +486,20 @@ void communicators_can_work_concurrently(void **state)
     (void)state;
     enum { THREADS = 3 };
     pthread_t threads[THREADS];
-    struct beside besides[THREADS];
+    struct worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
-        besides[i] = (struct beside){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
-        buffer_open_arena(&besides[i].arena);
-        fast_sums(besides[i].comm, 1, DTYPE_F64); /* run the first ones in sequence */
+        workers[i] = (struct worker){split(world, 0, i % 2 ? world->rank : -world->rank), i, {0}};
+        buffer_open_arena(&workers[i].arena);
+        check_fast_sum(workers[i].comm, 1, DTYPE_F64); /* run the first ones in sequence */
     }
     /* start them in a different order on each rank */
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(
-            thread_start(&threads[i], work_beside, &besides[(i + world->rank) % THREADS]), 0);
+            thread_start(&threads[i], run_worker, &workers[(i + world->rank) % THREADS]), 0);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (int i = 0; i < THREADS; i++) {
-        comm_close(besides[i].comm);
-        buffer_close_arena(&besides[i].arena);
+        comm_close(workers[i].comm);
+        buffer_close_arena(&workers[i].arena);
     }
 }

@@ -104,7 +104,7 @@ static void after_an_abort_all_work_ends_aborted(void **state)
     (void)state;
     struct comm *comm = open_self();
     struct comm_work work;
-    struct err err = {0}, looked = {0};
+    struct err err = {0}, tested = {0};
     bool done = false;
     char receive[4] = "old";
     comm->ops->abort(comm);
@@ -115,9 +115,9 @@ static void after_an_abort_all_work_ends_aborted(void **state)
     assert_int_equal(comm_wait(comm, &work, &err), -ECONNABORTED);
     assert_non_null(strstr(err.what, "the gathering"));
     assert_string_equal(receive, "old");
-    assert_int_equal(comm->ops->test(&work, &done, &looked), -ECONNABORTED);
+    assert_int_equal(comm->ops->test(&work, &done, &tested), -ECONNABORTED);
     assert_true(done);
-    assert_string_equal(looked.what, err.what);
+    assert_string_equal(tested.what, err.what);
     assert_int_equal(comm_barrier(comm, NULL, &err), -ECONNABORTED);
     comm_close(comm);
 }
@@ -137,38 +137,38 @@ static void split_gives_a_communicator_or_none(void **state)
 }
 
 /* A mock backend with two ranks; the test plays the other rank. */
-struct stage {
+struct mock {
     struct comm comm;
     int64_t other_value; /* the other rank's value in a sum */
 };
 
-static int stage_all_reduce(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
-                            const struct comm_options *options, struct comm_work *work,
-                            struct err *err)
+static int mock_all_reduce(struct comm *comm, int64_t *values, size_t count, enum comm_i64_op op,
+                           const struct comm_options *options, struct comm_work *work,
+                           struct err *err)
 {
     (void)op, (void)options, (void)err;
-    struct stage *stage = (struct stage *)comm;
+    struct mock *mock = (struct mock *)comm;
     assert_int_equal(count, 1);
-    values[0] += stage->other_value;
+    values[0] += mock->other_value;
     *work = (struct comm_work){.comm = comm, .done = true};
     return 0;
 }
 
-static const struct comm_ops stage_ops = {.name = "stage", .all_reduce_i64 = stage_all_reduce};
+static const struct comm_ops mock_ops = {.name = "mock", .all_reduce_i64 = mock_all_reduce};
 
 static void ranks_agree_only_if_all_succeeded(void **state)
 {
     (void)state;
-    struct stage stage = {.comm = {.ops = &stage_ops, .rank = 1, .ranks = 2}};
+    struct mock mock = {.comm = {.ops = &mock_ops, .rank = 1, .ranks = 2}};
     struct err err = {0};
-    assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), 0);
+    assert_int_equal(comm_agree(&mock.comm, 0, NULL, &err), 0);
     err_set(&err, -ENOSPC, "my own trouble");
-    assert_int_equal(comm_agree(&stage.comm, -ENOSPC, NULL, &err), -ENOSPC);
+    assert_int_equal(comm_agree(&mock.comm, -ENOSPC, NULL, &err), -ENOSPC);
     assert_string_equal(err.what, "my own trouble");
-    stage.other_value = 2; /* rank 0 is the lower of the two */
-    assert_int_equal(comm_agree(&stage.comm, 0, NULL, &err), -EREMOTEIO);
+    mock.other_value = 2; /* rank 0 is the lower of the two */
+    assert_int_equal(comm_agree(&mock.comm, 0, NULL, &err), -EREMOTEIO);
     assert_string_equal(err.what, "rank 0 failed");
-    assert_int_equal(comm_agree(&stage.comm, -EIO, NULL, NULL), -EIO);
+    assert_int_equal(comm_agree(&mock.comm, -EIO, NULL, NULL), -EIO);
 }
 
 int main(void)

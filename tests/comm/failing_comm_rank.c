@@ -19,7 +19,7 @@
 
 static struct comm *world;
 
-enum { TAG_NEVER_SENT, TAG_NEVER_TAKEN, TAG_HERE };
+enum { TAG_NEVER_SENT, TAG_NEVER_RECEIVED, TAG_HERE };
 
 static int wait_for_message(int from, int tag, struct err *err)
 {
@@ -29,37 +29,37 @@ static int wait_for_message(int from, int tag, struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-static int wait_for_nothing(struct err *err)
+static int wait_until_aborted(struct err *err)
 {
     return wait_for_message(0, TAG_NEVER_SENT, err);
 }
 
 /* Joins the reduction, then sends a message to rank 0. The message arrives after this rank's part
  * of the reduction. */
-static int come_and_tell(struct err *err)
+static int join_and_notify_rank0(struct err *err)
 {
     static int64_t value;
     static const char message;
-    struct comm_work reduced, told;
+    struct comm_work reduced, sent;
     int status = world->ops->all_reduce_i64(world, &value, 1, COMM_SUM, NULL, &reduced, err);
     if (status)
         return status;
-    status = world->ops->send(world, &message, 1, 0, TAG_HERE, NULL, &told, err);
+    status = world->ops->send(world, &message, 1, 0, TAG_HERE, NULL, &sent, err);
     if (!status)
-        status = comm_wait(world, &told, err);
+        status = comm_wait(world, &sent, err);
     int ended = comm_wait(world, &reduced, status ? NULL : err);
     return status ? status : ended;
 }
 
 /* Rank 1 does not join the barrier. Only rank 0 has a timeout, which starts when rank 2 arrives. */
-static int be_late(struct err *err)
+static int miss_barrier(struct err *err)
 {
     if (world->rank == 1) {
         world->ops->set_activity(world, "data", 7, false);
-        return wait_for_nothing(err);
+        return wait_until_aborted(err);
     }
     if (world->rank == 2)
-        return come_and_tell(err);
+        return join_and_notify_rank0(err);
     int status = wait_for_message(2, TAG_HERE, err);
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
                                    .purpose = "the gradients of step 7"};
@@ -67,22 +67,22 @@ static int be_late(struct err *err)
 }
 
 /* Sends messages that no rank receives. They are large because small ones are sent at once. */
-static int send_in_vain(struct err *err)
+static int send_without_receiver(struct err *err)
 {
     static char data[1 << 22];
     struct comm_work work;
     struct comm_options options = {.deadline_ns = clock_now_ns() + CLOCK_NS_PER_S / 5,
                                    .purpose = "the weights"};
     if (world->rank != 0)
-        return wait_for_nothing(err);
+        return wait_until_aborted(err);
     int status =
-        world->ops->send(world, data, sizeof data, 2, TAG_NEVER_TAKEN, &options, &work, err);
+        world->ops->send(world, data, sizeof data, 2, TAG_NEVER_RECEIVED, &options, &work, err);
     return status ? status : comm_wait(world, &work, err);
 }
 
 /* The last rank aborts a communicator of which it is the only member. All operations fail,
  * including later ones. */
-static int give_up(struct err *err)
+static int abort_own_communicator(struct err *err)
 {
     struct comm *part;
     struct err later = {0};
@@ -98,9 +98,9 @@ static int give_up(struct err *err)
     return status;
 }
 
-/* Like give_up, but the others poll and never wait: the poll that finds that the operation has
- * ended returns the reason. */
-static int give_up_looked_at(struct err *err)
+/* The last rank aborts; the others poll. The poll that finds the operation ended returns the
+ * reason. */
+static int abort_while_others_poll(struct err *err)
 {
     static int64_t value;
     struct comm_work work;
@@ -113,7 +113,7 @@ static int give_up_looked_at(struct err *err)
     return status;
 }
 
-static int call_otherwise(struct err *err)
+static int gather_different_sizes(struct err *err)
 {
     static char own[8], all[64];
     struct comm_work work;
@@ -121,11 +121,11 @@ static int call_otherwise(struct err *err)
         world->ops->all_gather(world, own, all, world->rank == 0 ? 8 : 4, NULL, &work, err);
     if (!status)
         status = comm_wait(world, &work, err);
-    return status ? status : wait_for_nothing(err);
+    return status ? status : wait_until_aborted(err);
 }
 
 /* Rank 1 calls reduce while the others call gather. */
-static int call_otherwise_checked(struct err *err)
+static int make_different_calls(struct err *err)
 {
     static char own[8], all[64];
     static int64_t value;
@@ -145,7 +145,7 @@ static int call_otherwise_checked(struct err *err)
 
 /* The size of each slice depends on the sender's and the receiver's rank. Receivers expect that
  * size, except that rank 2 expects less from rank 1. */
-static int slice_otherwise_checked(struct err *err)
+static int expect_different_slices(struct err *err)
 {
     static char sent[64], got[64];
     size_t bytes[2][4] = {{0}}, offsets[4];
@@ -172,7 +172,7 @@ static int slice_otherwise_checked(struct err *err)
 }
 
 /* Rank 1 calls on a different communicator than the others. No call has a deadline. */
-static int call_elsewhere_checked(struct err *err)
+static int call_different_communicators(struct err *err)
 {
     static char own[8], all[64];
     static int64_t value;
@@ -194,7 +194,7 @@ static int call_elsewhere_checked(struct err *err)
 }
 
 /* Rank 0 computes for longer than the waiting ranks' timeout. */
-static int be_slow_checked(struct err *err)
+static int arrive_late_at_checked_barrier(struct err *err)
 {
     struct comm *checked, *part = NULL;
     int status = comm_checked_open(world, 0, &checked, err);
@@ -212,12 +212,12 @@ static int be_slow_checked(struct err *err)
 }
 
 /* Rank 1 does not join the split. */
-static int split_late_checked(struct err *err)
+static int miss_checked_split(struct err *err)
 {
     struct comm *checked, *part = NULL;
     int status = comm_checked_open(world, CLOCK_NS_PER_S / 5, &checked, err);
     if (!status)
-        status = world->rank == 1 ? wait_for_nothing(err)
+        status = world->rank == 1 ? wait_until_aborted(err)
                                   : checked->ops->split(checked, 0, 0, &part, err);
     comm_close(part);
     comm_close(checked);
@@ -225,7 +225,7 @@ static int split_late_checked(struct err *err)
 }
 
 /* Only connects the ranks, and succeeds. */
-static int only_meet(struct err *err)
+static int connect_only(struct err *err)
 {
     return comm_barrier(world, NULL, err);
 }
@@ -287,18 +287,18 @@ static int stop_rank(uint64_t timeout_ns, struct err *err)
     return status;
 }
 
-static int be_stopped(struct err *err)
+static int stop_before_deadline(struct err *err)
 {
     return stop_rank(0, err);
 }
 
-static int be_silent(struct err *err)
+static int stop_without_deadline(struct err *err)
 {
     return stop_rank(CLOCK_NS_PER_S / 5, err);
 }
 
 /* Rank 1 arrives after many times the timeout but is alive: it answers repeated queries. */
-static int be_slow(struct err *err)
+static int arrive_after_timeouts(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
     world->ops->set_timeout(world, timeout_ns);
@@ -312,7 +312,7 @@ static int be_slow(struct err *err)
 
 /* Rank 1 arrives after many times the others' deadline but reports that it is waiting for a
  * disk. */
-static int be_slow_by_disk(struct err *err)
+static int arrive_late_from_disk(struct err *err)
 {
     const uint64_t timeout_ns = CLOCK_NS_PER_S / 2;
     world->ops->set_timeout(world, timeout_ns);
@@ -328,14 +328,14 @@ static int be_slow_by_disk(struct err *err)
 }
 
 /* Rank 1 does not join a split, whose deadline is the ranks' timeout. */
-static int split_late(struct err *err)
+static int miss_split(struct err *err)
 {
     struct comm *part;
     world->ops->set_timeout(world, CLOCK_NS_PER_S / 5);
-    return world->rank == 1 ? wait_for_nothing(err) : world->ops->split(world, 0, 0, &part, err);
+    return world->rank == 1 ? wait_until_aborted(err) : world->ops->split(world, 0, 0, &part, err);
 }
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     return getenv(name);
 }
@@ -344,32 +344,33 @@ int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        int (*end)(struct err *err);
-    } ends[] = {{"late", be_late},
-                {"vain", send_in_vain},
-                {"abort", give_up},
-                {"looked", give_up_looked_at},
-                {"otherwise", call_otherwise},
-                {"checked", call_otherwise_checked},
-                {"slices", slice_otherwise_checked},
-                {"elsewhere", call_elsewhere_checked},
-                {"slow-checked", be_slow_checked},
-                {"split", split_late_checked},
-                {"left", leave},
-                {"stopped", be_stopped},
-                {"silent", be_silent},
-                {"slow", be_slow},
-                {"disk", be_slow_by_disk},
-                {"unsplit", split_late},
-                {"meet", only_meet},
-                {"dead", die}};
+        int (*run)(struct err *err);
+    } failures[] = {{"late", miss_barrier},
+                    {"vain", send_without_receiver},
+                    {"abort", abort_own_communicator},
+                    {"looked", abort_while_others_poll},
+                    {"otherwise", gather_different_sizes},
+                    {"checked", make_different_calls},
+                    {"slices", expect_different_slices},
+                    {"elsewhere", call_different_communicators},
+                    {"slow-checked", arrive_late_at_checked_barrier},
+                    {"split", miss_checked_split},
+                    {"left", leave},
+                    {"stopped", stop_before_deadline},
+                    {"silent", stop_without_deadline},
+                    {"slow", arrive_after_timeouts},
+                    {"disk", arrive_late_from_disk},
+                    {"unsplit", miss_split},
+                    {"meet", connect_only},
+                    {"dead", die}};
     struct ranks ranks;
     struct err err = {0};
-    if (argc != 2 || ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err))
+    if (argc != 2 || ranks_detect(get_variable, &ranks, &err) ||
+        ranks_open(&ranks, NULL, &world, &err))
         return 2;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
-        if (strcmp(argv[1], ends[i].name) == 0) {
-            int status = ends[i].end(&err);
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        if (strcmp(argv[1], failures[i].name) == 0) {
+            int status = failures[i].run(&err);
             result_report(world, status, &err);
         }
     }

@@ -39,7 +39,7 @@ static int gather(uint64_t timeout_ns, struct err *err)
 }
 
 /* Waits on the ranks' communicator for a message that is never sent. */
-static int wait_for_nothing(struct err *err)
+static int wait_until_aborted(struct err *err)
 {
     static char message;
     struct comm_work work;
@@ -48,29 +48,29 @@ static int wait_for_nothing(struct err *err)
 }
 
 /* Rank 1 never arrives. Only rank 0 has a deadline. */
-static int be_late(struct err *err)
+static int miss_gather(struct err *err)
 {
     if (world->rank != 1)
         return gather(world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, err);
     world->ops->set_activity(world, "data", 7, false);
-    return wait_for_nothing(err);
+    return wait_until_aborted(err);
 }
 
-static void begin_nothing(void *data)
+static void do_nothing(void *data)
 {
     (void)data;
 }
 
 /* All ranks arrive, but rank 1's computation never ends, so its data is never sent. */
-static int be_stuck(struct err *err)
+static int never_finish_computation(struct err *err)
 {
     static struct device_stream *stream; /* must remain valid after a failed wait */
     static struct mark *never;
     static struct comm_work work;
     int status = device->ops->stream_open(device, &stream, err);
     if (!status && world->rank == 1 &&
-        queue_add_external(device_cuda_stream(stream),
-                           (struct queue_work){begin_nothing, NULL, NULL}, &never) != cudaSuccess)
+        queue_add_external(device_cuda_stream(stream), (struct queue_work){do_nothing, NULL, NULL},
+                           &never) != cudaSuccess)
         status = -EIO;
     if (!status)
         status = gather_after(stream, world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, &work, err);
@@ -78,16 +78,16 @@ static int be_stuck(struct err *err)
 }
 
 /* The last rank aborts while the others wait. */
-static int give_up(struct err *err)
+static int abort_bulk(struct err *err)
 {
     if (world->rank == world->ranks - 1)
         bulk->ops->abort(bulk);
     return gather(0, err);
 }
 
-/* Like give_up, but the others poll and never wait: the poll that finds that the operation has
- * ended returns the reason. */
-static int give_up_looked_at(struct err *err)
+/* The last rank aborts; the others poll. The poll that finds the operation ended returns the
+ * reason. */
+static int abort_while_others_poll(struct err *err)
 {
     static struct comm_work work; /* must remain valid after a failed poll */
     bool done = false;
@@ -100,7 +100,7 @@ static int give_up_looked_at(struct err *err)
 }
 
 /* Rank 1 calls reduce while the others call gather. */
-static int call_otherwise(struct err *err)
+static int make_different_call(struct err *err)
 {
     static int64_t value;
     struct comm_work work;
@@ -111,45 +111,45 @@ static int call_otherwise(struct err *err)
     return status ? status : comm_wait(bulk, &work, err);
 }
 
-/* Rank 1 fails instead of gathering, and reports this through another communicator. The others halt
+/* Rank 1 fails instead of gathering and reports this through another communicator. The others abort
  * their operations before they free memory, because freeing waits for the whole device. */
-static int halt(struct err *err)
+static int abort_locally(struct err *err)
 {
     static struct comm_work work;
-    void *more;
+    void *extra;
     if (world->rank == 1)
         return comm_agree(world, err_set(err, -EIO, "the disk failed"), NULL, err);
-    int status = device->ops->mem_alloc(device, MEM_DEVICE, BYTES, &more, err);
+    int status = device->ops->mem_alloc(device, MEM_DEVICE, BYTES, &extra, err);
     if (!status)
         status = gather_after(NULL, 0, &work, err);
     if (status)
         return status;
     comm_agree(world, 0, NULL, NULL);
     comm_nccl_abort_local(bulk);
-    device->ops->mem_free(device, MEM_DEVICE, more, BYTES);
+    device->ops->mem_free(device, MEM_DEVICE, extra, BYTES);
     return comm_wait(bulk, &work, err);
 }
 
 /* Rank 0 aborts operations on two communicators that no other rank has joined. */
-static int give_up_two(struct err *err)
+static int abort_two_communicators(struct err *err)
 {
     static struct comm_work works[2];
-    void *more;
+    void *extra;
     int status = bulk->ops->split(bulk, 0, bulk->rank, &second, err);
     if (!status && world->rank != 0)
-        status = wait_for_nothing(err);
+        status = wait_until_aborted(err);
     if (status)
         return status;
     status =
-        device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &more, err);
+        device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &extra, err);
     struct comm *both[2] = {bulk, second};
     for (int i = 0; i < 2 && !status; i++)
-        status = both[i]->ops->all_gather(both[i], memory, (char *)more + i * BYTES * world->ranks,
+        status = both[i]->ops->all_gather(both[i], memory, (char *)extra + i * BYTES * world->ranks,
                                           BYTES, NULL, &works[i], err);
     if (status)
         return status;
     bulk->ops->abort(bulk);
-    device->ops->mem_free(device, MEM_DEVICE, more, 2 * BYTES * (size_t)world->ranks);
+    device->ops->mem_free(device, MEM_DEVICE, extra, 2 * BYTES * (size_t)world->ranks);
     return comm_wait(second, &works[1], err);
 }
 
@@ -173,25 +173,23 @@ int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        int (*end)(struct err *err);
+        int (*run)(struct err *err);
         bool is_checked;
-    } ends[] = {{"late", be_late, false},
-                {"stuck", be_stuck, false},
-                {"abort", give_up, false},
-                {"looked", give_up_looked_at, false},
-                {"halt", halt, false},
-                {"two", give_up_two, false},
-                {"checked", call_otherwise, true},
-                {"dead", die, false}};
+    } failures[] = {
+        {"late", miss_gather, false},           {"stuck", never_finish_computation, false},
+        {"abort", abort_bulk, false},           {"looked", abort_while_others_poll, false},
+        {"halt", abort_locally, false},         {"two", abort_two_communicators, false},
+        {"checked", make_different_call, true}, {"dead", die, false}};
     struct err err = {0};
     struct comm *checked = NULL;
     size_t i = 0;
-    while (argc == 2 && i < sizeof ends / sizeof ends[0] && strcmp(argv[1], ends[i].name) != 0)
+    while (argc == 2 && i < sizeof failures / sizeof failures[0] &&
+           strcmp(argv[1], failures[i].name) != 0)
         i++;
-    if (argc != 2 || i == sizeof ends / sizeof ends[0] || comm_mpi_open(NULL, &world, &err))
+    if (argc != 2 || i == sizeof failures / sizeof failures[0] || comm_mpi_open(NULL, &world, &err))
         return 2;
     int status = device_cuda_open(0, &device, &err);
-    if (!status && ends[i].is_checked)
+    if (!status && failures[i].is_checked)
         status = comm_checked_open(world, 0, &checked, &err);
     if (!status)
         status = comm_nccl_open(checked ? checked : world, device, 0, &bulk, &err);
@@ -201,7 +199,7 @@ int main(int argc, char **argv)
     if (!status)
         status = gather(0, &err); /* the first gather succeeds */
     if (!status)
-        status = ends[i].end(&err);
+        status = failures[i].run(&err);
     if (bulk)
         end_nccl(status);
     result_report(world, status, &err);

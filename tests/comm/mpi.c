@@ -43,7 +43,7 @@ static unsigned char byte_at(size_t i)
 }
 
 /* Maps the same pages many times, so a large range takes little memory. */
-static unsigned char *map_often(size_t page_bytes, size_t times)
+static unsigned char *map_repeatedly(size_t page_bytes, size_t times)
 {
     int file = memfd_create("often", 0);
     assert_true(file >= 0 && ftruncate(file, (off_t)page_bytes) == 0);
@@ -68,7 +68,7 @@ static void messages_may_exceed_2_gib(void **state)
     if (test_is_sanitized())
         test_skip("2 GiB take the sanitizers too long");
     if (world->ranks == 2) {
-        unsigned char *data = map_often(PAGE_BYTES, TIMES);
+        unsigned char *data = map_repeatedly(PAGE_BYTES, TIMES);
         if (world->rank == 0) {
             for (size_t i = 0; i < PAGE_BYTES; i++)
                 data[i] = byte_at(i);
@@ -105,6 +105,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(messages_may_exceed_2_gib),
     };
     size_t count = sizeof tests / sizeof tests[0];
-    bool cuts = argc > 1; /* the last case would then send millions of messages */
-    return ranks_main(tests, cuts ? count - 1 : count, cuts ? strtoul(argv[1], NULL, 10) : 0);
+    bool splits_messages = argc > 1; /* the last case would then send millions of messages */
+    return ranks_main(tests, splits_messages ? count - 1 : count,
+                      splits_messages ? strtoul(argv[1], NULL, 10) : 0);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     return getenv(name);
 }
@@ -17,7 +17,7 @@ int main(void)
     struct comm *comm = NULL;
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
-    int status = ranks_detect(variable, &ranks, &err);
+    int status = ranks_detect(get_variable, &ranks, &err);
     if (!status)
         status = ranks_open(&ranks, NULL, &comm, &err);
     if (status)

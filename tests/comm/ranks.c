@@ -9,7 +9,7 @@
 
 static const char *const *environment; /* "NAME=value", NULL-terminated */
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     size_t bytes = strlen(name);
     for (const char *const *at = environment; *at; at++)
@@ -24,7 +24,7 @@ static void check(const char *const *given, enum ranks_launcher launcher, int ra
     struct ranks found;
     struct err err = {0};
     environment = given;
-    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
     assert_int_equal(found.launcher, launcher);
     assert_int_equal(found.rank, rank);
     assert_int_equal(found.ranks, ranks);
@@ -37,7 +37,7 @@ static void check_refused(const char *const *given, const char *what, const char
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
     environment = given;
-    assert_int_equal(ranks_detect(variable, &found, &err), -EINVAL);
+    assert_int_equal(ranks_detect(get_variable, &found, &err), -EINVAL);
     assert_int_equal(found.ranks, 77);
     err_format(&err, line, sizeof line);
     if (!strstr(line, what) || !strstr(line, word))
@@ -117,26 +117,26 @@ static void torchrun_ranks_have_a_rendezvous(void **state)
     (void)state;
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
                               "TORCHELASTIC_RUN_ID=a");
-    assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_string_equal(found.bootstrap.address, "node1");
-    assert_int_equal(found.bootstrap.port, 29500);
-    uint64_t token = found.bootstrap.token;
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
+    assert_string_equal(found.rendezvous.address, "node1");
+    assert_int_equal(found.rendezvous.port, 29500);
+    uint64_t token = found.rendezvous.token;
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=70000");
-    assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_string_equal(found.bootstrap.address, "");
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
+    assert_string_equal(found.rendezvous.address, "");
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29500",
                               "TORCHELASTIC_RUN_ID=b");
-    assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.bootstrap.token != token);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
+    assert_true(found.rendezvous.token != token);
     environment = ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=29501",
                               "TORCHELASTIC_RUN_ID=a"); /* a different run on the same machine */
-    assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.bootstrap.token != token);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
+    assert_true(found.rendezvous.token != token);
     environment =
         ENVIRONMENT("RANK=0", "WORLD_SIZE=4", "MASTER_ADDR=localhost", "MASTER_PORT=29500",
                     "TORCHELASTIC_RUN_ID=a"); /* rank 0 of the first run again */
-    assert_ok(ranks_detect(variable, &found, &err), &err);
-    assert_true(found.bootstrap.token == token);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
+    assert_true(found.rendezvous.token == token);
     check_refused(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "MASTER_ADDR=node1", "MASTER_PORT=many"),
                   "MASTER_PORT", "many");
 }
@@ -158,10 +158,10 @@ static void a_single_process_in_a_job_of_several_tasks_is_detected(void **state)
     struct err err = {0};
     (void)state;
     environment = ENVIRONMENT("SLURM_NTASKS=8", "SLURM_PROCID=0");
-    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
     assert_int_equal(found.job_tasks, 8);
     environment = ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=8");
-    assert_ok(ranks_detect(variable, &found, &err), &err);
+    assert_ok(ranks_detect(get_variable, &found, &err), &err);
     assert_int_equal(found.job_tasks, 0);
 }
 

@@ -11,7 +11,7 @@
 
 struct comm *world;
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     return getenv(name);
 }
@@ -36,7 +36,7 @@ int main(void)
     struct ranks ranks;
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
-    if (ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
+    if (ranks_detect(get_variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
         fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
         return 1;
     }

@@ -60,23 +60,25 @@ static int close_other(void **state)
     return 0;
 }
 
-struct said {
+struct control_frame {
     struct tcp_frame frame;
     char text[TCP_CONTROL_BYTES];
 };
 
-static void say(const struct other *other, enum tcp_control control, const char *text)
+static void send_control(const struct other *other, enum tcp_control control, const char *text)
 {
-    struct said said = {.frame = {TCP_TAG_CONTROL + control, TCP_CONTROL_BYTES}};
-    strcpy(said.text, text);
-    assert_int_equal(send(other->socket, &said, sizeof said, MSG_NOSIGNAL), sizeof said);
+    struct control_frame control_frame = {.frame = {TCP_TAG_CONTROL + control, TCP_CONTROL_BYTES}};
+    strcpy(control_frame.text, text);
+    assert_int_equal(send(other->socket, &control_frame, sizeof control_frame, MSG_NOSIGNAL),
+                     sizeof control_frame);
 }
 
-static void hear(const struct other *other, enum tcp_control control)
+static void receive_control(const struct other *other, enum tcp_control control)
 {
-    struct said said;
-    assert_int_equal(recv(other->socket, &said, sizeof said, MSG_WAITALL), sizeof said);
-    assert_int_equal(said.frame.tag, TCP_TAG_CONTROL + control);
+    struct control_frame control_frame;
+    assert_int_equal(recv(other->socket, &control_frame, sizeof control_frame, MSG_WAITALL),
+                     sizeof control_frame);
+    assert_int_equal(control_frame.frame.tag, TCP_TAG_CONTROL + control);
 }
 
 /* Sends rank 0 a message and then an answer; rank 0 receives both at once. */
@@ -85,20 +87,20 @@ static void send_message(const struct other *other, const char *answer)
     struct {
         struct tcp_frame frame;
         char data[8];
-        struct said said;
+        struct control_frame control_frame;
     } sent = {.frame = {TAG, 8},
               .data = "message",
-              .said.frame = {TCP_TAG_CONTROL + TCP_CONTROL_ACTIVITY, TCP_CONTROL_BYTES}};
-    size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.said;
+              .control_frame.frame = {TCP_TAG_CONTROL + TCP_CONTROL_ACTIVITY, TCP_CONTROL_BYTES}};
+    size_t bytes = answer ? sizeof sent : sizeof sent - sizeof sent.control_frame;
     if (answer)
-        strcpy(sent.said.text, answer);
+        strcpy(sent.control_frame.text, answer);
     assert_int_equal(send(other->socket, &sent, bytes, MSG_NOSIGNAL), bytes);
 }
 
 /* Starts to send or receive one message to or from rank 1. */
-static struct engine_op *begin(const struct other *other, bool is_send, char *data, size_t bytes,
-                               uint64_t deadline_ns,
-                               int (*advance)(struct engine_op *op, struct err *err))
+static struct engine_op *begin_op(const struct other *other, bool is_send, char *data, size_t bytes,
+                                  uint64_t deadline_ns,
+                                  int (*advance)(struct engine_op *op, struct err *err))
 {
     static const int world_ranks[] = {0, 1};
     struct engine_op *op;
@@ -118,7 +120,7 @@ static struct engine_op *begin(const struct other *other, bool is_send, char *da
 }
 
 /* Returns the result of the operation. */
-static int end(const struct other *other, struct engine_op *op, struct err *err)
+static int finish_op(const struct other *other, struct engine_op *op, struct err *err)
 {
     if (!op)
         return engine_check(other->engine, err);
@@ -129,7 +131,7 @@ static int end(const struct other *other, struct engine_op *op, struct err *err)
     return status;
 }
 
-static void check_ends(const struct other *other, const char *why)
+static void assert_run_ends(const struct other *other, const char *why)
 {
     struct err err = {0};
     while (engine_check(other->engine, &err) == 0)
@@ -143,7 +145,7 @@ static void too_many_unexpected_messages_end_the_run(void **state)
     const struct other *other = *state;
     const struct tcp_frame frame = {TAG, TCP_UNEXPECTED_BYTES_MAX + 1};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "rank 0: rank 1 sent too much data that is not expected yet");
+    assert_run_ends(other, "rank 0: rank 1 sent too much data that is not expected yet");
 }
 
 static void an_invalid_frame_ends_the_run(void **state)
@@ -151,7 +153,7 @@ static void an_invalid_frame_ends_the_run(void **state)
     const struct other *other = *state;
     const struct tcp_frame frame = {UINT64_MAX, 1};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "rank 1 sent an invalid frame");
+    assert_run_ends(other, "rank 1 sent an invalid frame");
 }
 
 static void waiting_for_a_rank_that_left_fails(void **state)
@@ -159,8 +161,8 @@ static void waiting_for_a_rank_that_left_fails(void **state)
     static char data[8];
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_CONTROL_GOODBYE, "");
-    assert_int_equal(end(other, begin(other, false, data, sizeof data, 0, NULL), &err),
+    send_control(other, TCP_CONTROL_GOODBYE, "");
+    assert_int_equal(finish_op(other, begin_op(other, false, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
@@ -170,8 +172,8 @@ static void sending_to_a_rank_that_left_fails(void **state)
     static char data[1 << 24]; /* more than fits in the socket buffers */
     const struct other *other = *state;
     struct err err = {0};
-    say(other, TCP_CONTROL_GOODBYE, "");
-    assert_int_equal(end(other, begin(other, true, data, sizeof data, 0, NULL), &err),
+    send_control(other, TCP_CONTROL_GOODBYE, "");
+    assert_int_equal(finish_op(other, begin_op(other, true, data, sizeof data, 0, NULL), &err),
                      -ECONNABORTED);
     assert_non_null(strstr(err.what, "rank 1 has left"));
 }
@@ -182,8 +184,8 @@ static void messages_sent_before_leaving_are_delivered(void **state)
     static char data[8];
     struct err err = {0};
     send_message(other, NULL);
-    say(other, TCP_CONTROL_GOODBYE, "");
-    assert_ok(end(other, begin(other, false, data, sizeof data, 0, NULL), &err), &err);
+    send_control(other, TCP_CONTROL_GOODBYE, "");
+    assert_ok(finish_op(other, begin_op(other, false, data, sizeof data, 0, NULL), &err), &err);
     assert_string_equal(data, "message");
 }
 
@@ -192,24 +194,24 @@ static void each_request_needs_its_own_answer(void **state)
     const struct other *other = *state;
     static char data[8];
     struct err err = {0};
-    struct engine_op *op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_CONTROL_ACTIVITY_QUERY);
+    struct engine_op *op = begin_op(other, false, data, sizeof data, 1, NULL);
+    receive_control(other, TCP_CONTROL_ACTIVITY_QUERY);
     send_message(other, "the first answer"); /* the message arrives late but is delivered */
-    assert_ok(end(other, op, &err), &err);
-    op = begin(other, false, data, sizeof data, 1, NULL);
-    hear(other, TCP_CONTROL_ACTIVITY_QUERY);
-    say(other, TCP_CONTROL_ACTIVITY, "-the second answer");
-    assert_int_equal(end(other, op, &err), -ETIMEDOUT);
+    assert_ok(finish_op(other, op, &err), &err);
+    op = begin_op(other, false, data, sizeof data, 1, NULL);
+    receive_control(other, TCP_CONTROL_ACTIVITY_QUERY);
+    send_control(other, TCP_CONTROL_ACTIVITY, "-the second answer");
+    assert_int_equal(finish_op(other, op, &err), -ETIMEDOUT);
     assert_string_equal(err.found, "nothing from rank 1; rank 1: the second answer");
 }
 
-static atomic_bool is_held, may_go_on;
+static atomic_bool is_held, may_continue;
 
-static int hold(struct engine_op *op, struct err *err)
+static int hold_thread(struct engine_op *op, struct err *err)
 {
     (void)op, (void)err;
     atomic_store(&is_held, true);
-    while (!atomic_load(&may_go_on))
+    while (!atomic_load(&may_continue))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     return 0;
 }
@@ -219,18 +221,18 @@ static void the_reason_of_an_abort_arrives_even_if_sending_fails_first(void **st
     static char message[8], data[1 << 24];
     struct other *other = *state;
     struct err err = {0};
-    struct engine_op *held = begin(other, false, message, sizeof message, 0, hold);
+    struct engine_op *held = begin_op(other, false, message, sizeof message, 0, hold_thread);
     send_message(other, NULL);
     while (!atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     /* the engine sends before it checks for input */
-    struct engine_op *op = begin(other, true, data, sizeof data, 0, NULL);
-    say(other, TCP_CONTROL_END, "rank 1 has no data");
+    struct engine_op *op = begin_op(other, true, data, sizeof data, 0, NULL);
+    send_control(other, TCP_CONTROL_END, "rank 1 has no data");
     assert_int_equal(close(other->socket), 0);
     other->socket = -1;
-    atomic_store(&may_go_on, true);
-    assert_ok(end(other, held, &err), &err);
-    assert_int_equal(end(other, op, &err), -ECONNABORTED);
+    atomic_store(&may_continue, true);
+    assert_ok(finish_op(other, held, &err), &err);
+    assert_int_equal(finish_op(other, op, &err), -ECONNABORTED);
     assert_string_equal(err.what, "the run was ended: rank 1 has no data");
 }
 
@@ -257,8 +259,9 @@ static void split_requests_are_validated(void **state)
             struct tcp_frame frame;
             int32_t color, key, rank;
             uint32_t name;
-        } told = {{ENGINE_TAG_COLLECTIVE, 16}, 0, 1, wrong[i].rank, wrong[i].name};
-        assert_int_equal(send(other->socket, &told, sizeof told, MSG_NOSIGNAL), sizeof told);
+        } request = {{ENGINE_TAG_COLLECTIVE, 16}, 0, 1, wrong[i].rank, wrong[i].name};
+        assert_int_equal(send(other->socket, &request, sizeof request, MSG_NOSIGNAL),
+                         sizeof request);
         assert_int_equal(comm->ops->split(comm, 0, 0, &part, &err), -EPROTO);
         assert_non_null(strstr(err.what, "rank 1 of the run sent an invalid communicator id"));
         assert_null(part);
@@ -273,7 +276,7 @@ static void an_unknown_tag_ends_the_run(void **state)
     /* beyond the range of control frame tags */
     const struct tcp_frame frame = {UINT64_MAX, TCP_CONTROL_BYTES};
     assert_int_equal(send(other->socket, &frame, sizeof frame, MSG_NOSIGNAL), sizeof frame);
-    check_ends(other, "rank 1 sent an invalid frame");
+    assert_run_ends(other, "rank 1 sent an invalid frame");
 }
 
 int main(void)

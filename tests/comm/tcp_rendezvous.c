@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/os/thread.h"
-#include "comm/tcp/tcp_bootstrap.h"
+#include "comm/tcp/tcp_rendezvous_internal.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { RANKS = 3 };
@@ -33,9 +32,9 @@ struct rank {
 
 static struct rank ranks[RANKS];
 static atomic_int stop;
-static uint64_t own_run; /* separates concurrent instances of this test */
+static uint64_t run_token; /* separates concurrent instances of this test */
 
-static void *meet(void *argument)
+static void *run_rendezvous(void *argument)
 {
     struct rank *rank = argument;
     rank->status = tcp_rendezvous(&rank->options, rank->sockets, &rank->err);
@@ -43,7 +42,7 @@ static void *meet(void *argument)
 }
 
 /* Ranks listen on the ports that follow; the range avoids ephemeral ports. */
-static int some_port(void)
+static int pick_port(void)
 {
     uint16_t random;
     assert_int_equal(getrandom(&random, sizeof random, 0), sizeof random);
@@ -51,83 +50,82 @@ static int some_port(void)
 }
 
 /* Connects to the port; -1 if nothing listens there. */
-static int call(int port)
+static int connect_to_port(int port)
 {
-    int made = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons((uint16_t)port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (connect(made, (struct sockaddr *)&address, sizeof address) == 0)
-        return made;
-    close(made);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
     return -1;
 }
 
 /* Connects to the first port on which rank 0 listens, retrying until it does. */
-static int call_first(int port)
+static int connect_to_rank0(int port)
 {
-    int made = -1;
-    for (int i = 1; made < 0; i = i % TCP_RENDEZVOUS_PORTS + 1)
-        made = call(port + i);
-    return made;
+    int fd = -1;
+    for (int i = 1; fd < 0; i = i % TCP_RENDEZVOUS_PORTS + 1)
+        fd = connect_to_port(port + i);
+    return fd;
 }
 
 /* Sends the hello of a rank that connects to another; the test plays that rank. */
 
-static void say_hello(int made, int rank, uint64_t run, struct tcp_hello *ret_hello)
+static void say_hello(int fd, int rank, uint64_t run, struct tcp_hello *ret_hello)
 {
     *ret_hello = (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
-                                    .token = own_run,
-                                    .run = run,
+                                    .token = run_token,
+                                    .run_id = run,
                                     .rank = rank,
                                     .ranks = RANKS,
                                     .listen_port = 1};
-    assert_int_equal(send(made, ret_hello, sizeof *ret_hello, MSG_NOSIGNAL), sizeof *ret_hello);
+    assert_int_equal(send(fd, ret_hello, sizeof *ret_hello, MSG_NOSIGNAL), sizeof *ret_hello);
 }
 
-static void receive(int made, void *data, size_t bytes)
+static void receive(int fd, void *data, size_t bytes)
 {
-    assert_int_equal(recv(made, data, bytes, MSG_WAITALL), bytes);
+    assert_int_equal(recv(fd, data, bytes, MSG_WAITALL), bytes);
 }
 
 /* Exchanges hellos with the other rank, which must have the same secret; returns its hello. */
-static struct tcp_hello shake_hands(int made, int rank, uint64_t run,
-                                    const struct tcp_secret *secret)
+static struct tcp_hello handshake(int fd, int rank, uint64_t run, const struct tcp_secret *secret)
 {
     struct tcp_hello own, hello;
     struct tcp_proof proof, expected;
-    say_hello(made, rank, run, &own);
-    receive(made, &hello, sizeof hello);
+    say_hello(fd, rank, run, &own);
+    receive(fd, &hello, sizeof hello);
     assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
-    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
     assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_RESPONDER, &own, &hello, &expected), 0);
-    receive(made, &proof, sizeof proof);
+    receive(fd, &proof, sizeof proof);
     assert_memory_equal(&proof, &expected, sizeof proof);
     return hello;
 }
 
 /* Receives the addresses of all ranks from rank 0, once all have connected; returns the run's
  * number. */
-static uint64_t receive_places(int made, struct tcp_address places[RANKS])
+static uint64_t receive_addresses(int fd, struct tcp_address addresses[RANKS])
 {
     struct tcp_hello hello;
-    receive(made, &hello, sizeof hello);
-    receive(made, places, RANKS * sizeof *places);
-    return hello.run;
+    receive(fd, &hello, sizeof hello);
+    receive(fd, addresses, RANKS * sizeof *addresses);
+    return hello.run_id;
 }
 
-static int call_place(const struct tcp_address *place)
+static int connect_to_address(const struct tcp_address *address)
 {
-    int made = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(
-        connect(made, (const struct sockaddr *)&place->address, sizeof(struct sockaddr_in)), 0);
-    return made;
+        connect(fd, (const struct sockaddr *)&address->address, sizeof(struct sockaddr_in)), 0);
+    return fd;
 }
 
 static const struct tcp_secret no_secret;
 
-static void start_with(int rank, int count, uint64_t token, const char *address, int port,
-                       uint64_t timeout_ns, const struct tcp_secret *secret)
+static void start_rank_with_secret(int rank, int count, uint64_t token, const char *address,
+                                   int port, uint64_t timeout_ns, const struct tcp_secret *secret)
 {
     memset(&ranks[rank], 0, sizeof ranks[rank]);
     ranks[rank].options = (struct tcp_rendezvous_options){.address = address,
@@ -138,30 +136,30 @@ static void start_with(int rank, int count, uint64_t token, const char *address,
                                                           .secret = secret,
                                                           .timeout_ns = timeout_ns,
                                                           .stop = &stop};
-    assert_int_equal(thread_start(&ranks[rank].thread, meet, &ranks[rank]), 0);
+    assert_int_equal(thread_start(&ranks[rank].thread, run_rendezvous, &ranks[rank]), 0);
 }
 
-static void start_at(int rank, int count, uint64_t token, const char *address, int port,
-                     uint64_t timeout_ns)
+static void start_rank_at(int rank, int count, uint64_t token, const char *address, int port,
+                          uint64_t timeout_ns)
 {
-    start_with(rank, count, token, address, port, timeout_ns, NULL);
+    start_rank_with_secret(rank, count, token, address, port, timeout_ns, NULL);
 }
 
-static void start(int rank, int count, uint64_t token, int port, uint64_t timeout_ns)
+static void start_rank(int rank, int count, uint64_t token, int port, uint64_t timeout_ns)
 {
-    start_at(rank, count, token, "127.0.0.1", port, timeout_ns);
+    start_rank_at(rank, count, token, "127.0.0.1", port, timeout_ns);
 }
 
-static void end(int rank)
+static void join_rank(int rank)
 {
     assert_int_equal(pthread_join(ranks[rank].thread, NULL), 0);
 }
 
 /* Checks that all ranks have found each other, before any of them leaves. */
-static void check_met(int count)
+static void assert_all_connected(int count)
 {
     for (int r = 0; r < count; r++)
-        end(r);
+        join_rank(r);
     for (int r = 0; r < count; r++)
         assert_ok(ranks[r].status, &ranks[r].err);
 }
@@ -177,15 +175,15 @@ static void close_all(int count)
 static void ranks_find_each_other_despite_stray_connections(void **state)
 {
     static const char noise[4096] = "GET / HTTP/1.1\r\n\r\n";
-    int port = some_port();
+    int port = pick_port();
     (void)state;
-    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    int silent = call_first(port); /* sends nothing and stays connected */
-    int loud = call_first(port);
+    start_rank(0, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    int silent = connect_to_rank0(port); /* sends nothing and stays connected */
+    int loud = connect_to_rank0(port);
     assert_true(send(loud, noise, sizeof noise, MSG_NOSIGNAL) > 0);
-    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    start(2, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    check_met(RANKS);
+    start_rank(1, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    start_rank(2, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    assert_all_connected(RANKS);
     close_all(RANKS);
     close(silent);
     close(loud);
@@ -197,8 +195,8 @@ static void missing_ranks_are_named_with_the_address_expected(void **state)
     (void)state;
     /* the first rank waits for the second; the second finds no one */
     for (int r = 0; r < 2; r++) {
-        start(r, 2, own_run, some_port(), CLOCK_NS_PER_S / 5);
-        end(r);
+        start_rank(r, 2, run_token, pick_port(), CLOCK_NS_PER_S / 5);
+        join_rank(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
         err_format(&ranks[r].err, line, sizeof line);
         assert_non_null(strstr(line, "did not find all the others through 127.0.0.1"));
@@ -207,52 +205,52 @@ static void missing_ranks_are_named_with_the_address_expected(void **state)
     }
 }
 
-static bool is_kept_from_others(int port)
+static bool is_port_in_use(int port)
 {
     int on = 1, listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    bool is_kept =
+    bool is_in_use =
         bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 1);
     close(listener);
-    return is_kept;
+    return is_in_use;
 }
 
 static void connections_do_not_occupy_the_first_ranks_port(void **state)
 {
-    int port = some_port();
+    int port = pick_port();
     (void)state;
     for (int r = 0; r < 2; r++)
-        start(r, 2, own_run, port, 60 * CLOCK_NS_PER_S);
-    check_met(2);
+        start_rank(r, 2, run_token, port, 60 * CLOCK_NS_PER_S);
+    assert_all_connected(2);
     struct sockaddr_storage own;
     socklen_t bytes = sizeof own;
     assert_int_equal(getsockname(ranks[0].sockets[1], (struct sockaddr *)&own, &bytes), 0);
     /* sin6_port has the same offset */
-    assert_false(is_kept_from_others(ntohs(((struct sockaddr_in *)&own)->sin_port)));
+    assert_false(is_port_in_use(ntohs(((struct sockaddr_in *)&own)->sin_port)));
     close_all(2);
 }
 
 static void ranks_of_another_run_are_ignored(void **state)
 {
-    int port = some_port();
+    int port = pick_port();
     (void)state;
-    start(0, 2, own_run, port, CLOCK_NS_PER_S);
-    start(1, 2, own_run + 1, port, CLOCK_NS_PER_S);
+    start_rank(0, 2, run_token, port, CLOCK_NS_PER_S);
+    start_rank(1, 2, run_token + 1, port, CLOCK_NS_PER_S);
     for (int r = 0; r < 2; r++) {
-        end(r);
+        join_rank(r);
         assert_int_equal(ranks[r].status, -ETIMEDOUT);
     }
 }
 
 static void differing_rank_counts_are_reported_on_both_sides(void **state)
 {
-    int port = some_port();
+    int port = pick_port();
     (void)state;
-    start(0, 2, own_run, port, 60 * CLOCK_NS_PER_S);
-    start(1, 3, own_run, port, 60 * CLOCK_NS_PER_S);
+    start_rank(0, 2, run_token, port, 60 * CLOCK_NS_PER_S);
+    start_rank(1, 3, run_token, port, 60 * CLOCK_NS_PER_S);
     for (int r = 0; r < 2; r++) {
-        end(r);
+        join_rank(r);
         assert_int_equal(ranks[r].status, -EINVAL);
         assert_non_null(strstr(ranks[r].err.what, "disagree on the number of ranks"));
         assert_non_null(strstr(ranks[r].err.advice, "WORLD_SIZE"));
@@ -267,7 +265,7 @@ static void an_invalid_address_is_named(void **state)
                                     .rank = 1,
                                     .ranks = 2,
                                     .timeout_ns = CLOCK_NS_PER_S}};
-    meet(&rank);
+    run_rendezvous(&rank);
     assert_int_equal(rank.status, -EINVAL);
     assert_string_equal(rank.err.found, "no such host");
 }
@@ -290,23 +288,24 @@ static bool find_address(char text[INET_ADDRSTRLEN])
 
 static void ranks_on_rank_0s_host_are_reachable_from_other_hosts(void **state)
 {
-    char elsewhere[INET_ADDRSTRLEN], called[INET_ADDRSTRLEN];
-    int port = some_port();
+    char elsewhere[INET_ADDRSTRLEN], reached[INET_ADDRSTRLEN];
+    int port = pick_port();
     (void)state;
     if (!find_address(elsewhere))
         skip();
     /* the last rank uses the network address; the others use Debian's address for their own host
      * name */
     for (int r = 0; r < RANKS; r++)
-        start_at(r, RANKS, own_run, r == 2 ? elsewhere : "127.0.1.1", port, 60 * CLOCK_NS_PER_S);
-    check_met(RANKS);
+        start_rank_at(r, RANKS, run_token, r == 2 ? elsewhere : "127.0.1.1", port,
+                      60 * CLOCK_NS_PER_S);
+    assert_all_connected(RANKS);
     struct sockaddr_storage other = {0};
     socklen_t bytes = sizeof other;
     assert_int_equal(getpeername(ranks[2].sockets[1], (struct sockaddr *)&other, &bytes), 0);
     assert_int_equal(other.ss_family, AF_INET);
     assert_non_null(
-        inet_ntop(AF_INET, &((struct sockaddr_in *)&other)->sin_addr, called, sizeof called));
-    assert_string_equal(called, elsewhere);
+        inet_ntop(AF_INET, &((struct sockaddr_in *)&other)->sin_addr, reached, sizeof reached));
+    assert_string_equal(reached, elsewhere);
     close_all(RANKS);
 }
 
@@ -316,9 +315,9 @@ static void a_rendezvous_stops_on_request(void **state)
     /* the first rank waits for the second; the second finds no one */
     for (int r = 0; r < 2; r++) {
         atomic_store(&stop, 0);
-        start(r, 2, own_run, some_port(), 3600 * CLOCK_NS_PER_S);
+        start_rank(r, 2, run_token, pick_port(), 3600 * CLOCK_NS_PER_S);
         atomic_store(&stop, 15);
-        end(r);
+        join_rank(r);
         assert_int_equal(ranks[r].status, -EINTR);
     }
     atomic_store(&stop, 0);
@@ -326,18 +325,18 @@ static void a_rendezvous_stops_on_request(void **state)
 
 static void a_rank_that_fails_meanwhile_ends_the_rendezvous(void **state)
 {
-    int port = some_port();
+    int port = pick_port();
     (void)state;
-    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    start(1, RANKS, own_run, port, 3600 * CLOCK_NS_PER_S);
-    int last = call_first(port); /* a rank that connects to rank 0 only */
-    shake_hands(last, 2, 0, &no_secret);
-    end(0);
+    start_rank(0, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    start_rank(1, RANKS, run_token, port, 3600 * CLOCK_NS_PER_S);
+    int last = connect_to_rank0(port); /* a rank that connects to rank 0 only */
+    handshake(last, 2, 0, &no_secret);
+    join_rank(0);
     assert_ok(ranks[0].status, &ranks[0].err);
     /* now rank 0 has all ranks, and fails; the last rank never connects to the second */
     for (int r = 1; r < RANKS; r++)
         close(ranks[0].sockets[r]);
-    end(1);
+    join_rank(1);
     assert_int_equal(ranks[1].status, -ECONNABORTED);
     assert_non_null(strstr(ranks[1].err.what, "rank 0 left before all ranks had connected"));
     close(last);
@@ -347,24 +346,24 @@ static void a_rank_that_fails_meanwhile_ends_the_rendezvous(void **state)
  * connects again. */
 static void a_connection_that_closed_early_may_be_retried(void **state)
 {
-    int port = some_port();
-    struct tcp_address places[RANKS];
+    int port = pick_port();
+    struct tcp_address addresses[RANKS];
     struct tcp_hello unanswered;
     char byte;
     (void)state;
-    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    int first = call_first(port);
-    shake_hands(first, 2, 0, &no_secret);
-    uint64_t run = receive_places(first, places);
+    start_rank(0, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    start_rank(1, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    int first = connect_to_rank0(port);
+    handshake(first, 2, 0, &no_secret);
+    uint64_t run = receive_addresses(first, addresses);
     /* queued first, so it is handled before the second connection */
-    int gave_up = call_place(&places[1]);
+    int gave_up = connect_to_address(&addresses[1]);
     say_hello(gave_up, 2, run, &unanswered);
     close(gave_up);
-    int again = call_place(&places[1]);
-    shake_hands(again, 2, run, &no_secret);
+    int again = connect_to_address(&addresses[1]);
+    handshake(again, 2, run, &no_secret);
     for (int r = 0; r < 2; r++) {
-        end(r);
+        join_rank(r);
         assert_ok(ranks[r].status, &ranks[r].err);
     }
     assert_int_equal(send(ranks[1].sockets[2], "x", 1, MSG_NOSIGNAL), 1);
@@ -380,27 +379,27 @@ static void a_connection_that_closed_early_may_be_retried(void **state)
 static void a_rank_that_left_early_is_awaited_again(void **state)
 {
     const struct linger reset = {.l_onoff = 1}; /* close sends a reset instead of an end of file */
-    int port = some_port(), made[RANKS];
-    struct tcp_address places[RANKS];
+    int port = pick_port(), fd[RANKS];
+    struct tcp_address addresses[RANKS];
     (void)state;
-    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
+    start_rank(0, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
     for (int i = 0; i < 2; i++) {
-        made[2] = call_first(port);
-        shake_hands(made[2], 2, 0, &no_secret);
+        fd[2] = connect_to_rank0(port);
+        handshake(fd[2], 2, 0, &no_secret);
         if (i == 0)
-            assert_int_equal(setsockopt(made[2], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
-        close(made[2]);
+            assert_int_equal(setsockopt(fd[2], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+        close(fd[2]);
     }
-    made[1] = call_first(port);
-    shake_hands(made[1], 1, 0, &no_secret);
-    made[2] = call_first(port);
-    shake_hands(made[2], 2, 0, &no_secret);
+    fd[1] = connect_to_rank0(port);
+    handshake(fd[1], 1, 0, &no_secret);
+    fd[2] = connect_to_rank0(port);
+    handshake(fd[2], 2, 0, &no_secret);
     for (int r = 1; r < RANKS; r++)
-        receive_places(made[r], places);
-    end(0);
+        receive_addresses(fd[r], addresses);
+    join_rank(0);
     assert_ok(ranks[0].status, &ranks[0].err);
     for (int r = 1; r < RANKS; r++) {
-        close(made[r]);
+        close(fd[r]);
         close(ranks[0].sockets[r]);
     }
 }
@@ -408,21 +407,21 @@ static void a_rank_that_left_early_is_awaited_again(void **state)
 /* Whether a process is listening on the given local address and port. */
 static bool is_open(uint32_t address, int port)
 {
-    int made = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in at = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = address};
-    bool is_open = connect(made, (struct sockaddr *)&at, sizeof at) == 0;
-    close(made);
+    bool is_open = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
     return is_open;
 }
 
 static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
 {
-    int port = some_port(), listen_port = 0;
-    struct tcp_address places[RANKS];
+    int port = pick_port(), listen_port = 0;
+    struct tcp_address addresses[RANKS];
     (void)state;
-    start(0, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    int first = call_first(port);
+    start_rank(0, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    int first = connect_to_rank0(port);
     struct sockaddr_in address;
     socklen_t bytes = sizeof address;
     assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
@@ -430,16 +429,16 @@ static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
     assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
     /* 127.0.0.2 is also local */
     assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
-    shake_hands(first, 2, 0, &no_secret);
-    start(1, RANKS, own_run, port, 60 * CLOCK_NS_PER_S);
-    uint64_t run = receive_places(first, places);
-    listen_port = ntohs(((struct sockaddr_in *)&places[1].address)->sin_port);
+    handshake(first, 2, 0, &no_secret);
+    start_rank(1, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
+    uint64_t run = receive_addresses(first, addresses);
+    listen_port = ntohs(((struct sockaddr_in *)&addresses[1].address)->sin_port);
     assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
     assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
-    int second = call_place(&places[1]);
-    shake_hands(second, 2, run, &no_secret);
+    int second = connect_to_address(&addresses[1]);
+    handshake(second, 2, run, &no_secret);
     for (int r = 0; r < 2; r++) {
-        end(r);
+        join_rank(r);
         assert_ok(ranks[r].status, &ranks[r].err);
         for (int other = 0; other < RANKS; other++)
             if (other != r)
@@ -459,11 +458,12 @@ static struct tcp_secret make_secret(const char *text)
 static void ranks_with_the_same_secret_connect(void **state)
 {
     const struct tcp_secret secret = make_secret("correct horse battery staple");
-    int port = some_port();
+    int port = pick_port();
     (void)state;
     for (int r = 0; r < RANKS; r++)
-        start_with(r, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
-    check_met(RANKS);
+        start_rank_with_secret(r, RANKS, run_token, "127.0.0.1", port, 60 * CLOCK_NS_PER_S,
+                               &secret);
+    assert_all_connected(RANKS);
     close_all(RANKS);
 }
 
@@ -477,10 +477,10 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
     char line[ERR_LINE_BYTES_MAX];
     (void)state;
     for (int i = 0; i < 2; i++) {
-        int port = some_port();
-        start_with(0, 2, own_run, "127.0.0.1", port, 3600 * CLOCK_NS_PER_S, &secret);
-        start_with(1, 2, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, theirs[i]);
-        end(1);
+        int port = pick_port();
+        start_rank_with_secret(0, 2, run_token, "127.0.0.1", port, 3600 * CLOCK_NS_PER_S, &secret);
+        start_rank_with_secret(1, 2, run_token, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, theirs[i]);
+        join_rank(1);
         assert_int_equal(ranks[1].status, -EACCES);
         err_format(&ranks[1].err, line, sizeof line);
         assert_non_null(strstr(line, "ranks 1 and 0 do not have the same secret"));
@@ -489,7 +489,7 @@ static void a_rank_without_the_secret_is_refused_and_named(void **state)
         assert_non_null(strstr(line, "MILLRACE_SECRET"));
         assert_null(strstr(line, "horse"));
         atomic_store(&stop, 15);
-        end(0);
+        join_rank(0);
         atomic_store(&stop, 0);
         assert_int_equal(ranks[0].status, -EINTR);
         err_format(&ranks[0].err, line, sizeof line);
@@ -503,89 +503,37 @@ static void the_secret_is_not_revealed_to_strangers(void **state)
 {
     static const struct tcp_proof nothing;
     const struct tcp_secret secret = make_secret("correct horse battery staple");
-    int port = some_port();
+    int port = pick_port();
     struct tcp_hello own, hello, again;
     struct tcp_proof proof, answer;
     char byte;
     (void)state;
-    start_with(0, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
-    int made = call_first(port);
-    say_hello(made, 2, 0, &own);
-    receive(made, &hello, sizeof hello);
+    start_rank_with_secret(0, RANKS, run_token, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
+    int fd = connect_to_rank0(port);
+    say_hello(fd, 2, 0, &own);
+    receive(fd, &hello, sizeof hello);
     /* a proof for the other role */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_RESPONDER, &own, &hello, &proof), 0);
-    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
-    receive(made, &answer, sizeof answer);
+    assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    receive(fd, &answer, sizeof answer);
     assert_memory_equal(&answer, &nothing, sizeof answer);
-    assert_int_equal(recv(made, &byte, 1, 0), 0); /* connection closed */
-    close(made);
+    assert_int_equal(recv(fd, &byte, 1, 0), 0); /* connection closed */
+    close(fd);
     /* a recorded proof is useless on a different connection */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
-    made = call_first(port);
-    say_hello(made, 2, 0, &own);
-    receive(made, &again, sizeof again);
+    fd = connect_to_rank0(port);
+    say_hello(fd, 2, 0, &own);
+    receive(fd, &again, sizeof again);
     assert_memory_not_equal(again.nonce, hello.nonce, sizeof hello.nonce);
-    assert_int_equal(send(made, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
-    receive(made, &answer, sizeof answer);
+    assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
+    receive(fd, &answer, sizeof answer);
     assert_memory_equal(&answer, &nothing, sizeof answer);
-    close(made);
+    close(fd);
     for (int r = 1; r < RANKS; r++)
-        start_with(r, RANKS, own_run, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
-    check_met(RANKS);
+        start_rank_with_secret(r, RANKS, run_token, "127.0.0.1", port, 60 * CLOCK_NS_PER_S,
+                               &secret);
+    assert_all_connected(RANKS);
     close_all(RANKS);
-}
-
-/* Reads the secret from an environment variable and a file; err is cleared first. */
-static int read_secret(const char *value, const char *path, struct tcp_secret *ret_secret,
-                       struct err *err)
-{
-    err_clear(err);
-    if (value)
-        assert_int_equal(setenv(TCP_SECRET_VARIABLE, value, 1), 0);
-    if (path)
-        assert_int_equal(setenv(TCP_SECRET_FILE_VARIABLE, path, 1), 0);
-    int status = tcp_secret_read(ret_secret, err);
-    unsetenv(TCP_SECRET_VARIABLE);
-    unsetenv(TCP_SECRET_FILE_VARIABLE);
-    return status;
-}
-
-static void a_secret_comes_from_the_environment_or_a_private_file(void **state)
-{
-    static const char text[] = "0123456789abcdef0123456789abcdef";
-    char path[] = "/tmp/millrace-secret-XXXXXX", longest[TCP_SECRET_BYTES_MAX + 2];
-    struct tcp_secret secret;
-    struct err err = {0};
-    (void)state;
-    assert_int_equal(read_secret(NULL, NULL, &secret, &err), 0);
-    assert_int_equal(secret.bytes, 0);
-    assert_ok(read_secret(text, NULL, &secret, &err), &err);
-    assert_int_equal(secret.bytes, 32);
-    assert_memory_equal(secret.key, text, 32);
-    assert_int_equal(read_secret("", NULL, &secret, &err), -EINVAL);
-    assert_int_equal(read_secret("too short", NULL, &secret, &err), -EINVAL);
-    assert_null(strstr(err.found, "short"));
-    assert_int_equal(read_secret(text, path, &secret, &err), -EINVAL); /* ambiguous */
-    memset(longest, 'x', sizeof longest);
-    longest[sizeof longest - 1] = '\0';
-    assert_int_equal(read_secret(longest, NULL, &secret, &err), -EINVAL);
-    assert_ok(read_secret(longest + 1, NULL, &secret, &err), &err);
-
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    assert_int_equal(write(file, text, 32), 32);
-    assert_int_equal(write(file, "\n", 1), 1);
-    close(file);
-    assert_ok(read_secret(NULL, path, &secret, &err), &err);
-    assert_int_equal(secret.bytes, 32);
-    assert_memory_equal(secret.key, text, 32);
-    assert_int_equal(chmod(path, 0640), 0);
-    assert_int_equal(read_secret(NULL, path, &secret, &err), -EACCES);
-    assert_string_equal(err.path, path);
-    assert_non_null(strstr(err.advice, "chmod 600"));
-    assert_int_equal(unlink(path), 0);
-    assert_int_equal(read_secret(NULL, path, &secret, &err), -ENOENT);
-    assert_int_equal(read_secret(NULL, "/tmp", &secret, &err), -EINVAL);
 }
 
 int main(void)
@@ -606,9 +554,8 @@ int main(void)
         cmocka_unit_test(ranks_with_the_same_secret_connect),
         cmocka_unit_test(a_rank_without_the_secret_is_refused_and_named),
         cmocka_unit_test(the_secret_is_not_revealed_to_strangers),
-        cmocka_unit_test(a_secret_comes_from_the_environment_or_a_private_file),
     };
-    if (getrandom(&own_run, sizeof own_run, 0) != sizeof own_run)
+    if (getrandom(&run_token, sizeof run_token, 0) != sizeof run_token)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 /* The other of two ranks ends the run while pieces are in progress: the first test of the work
  * finds it pending, the second finds that it failed. */
 static struct comm_work *in_flight;
-static int looks_count;
+static int tests_count;
 
 static int begin_all_to_all(struct comm *comm, const void *send, const size_t *send_offsets,
                             const size_t *send_bytes, void *receive, const size_t *receive_offsets,
@@ -25,9 +25,9 @@ static int begin_all_to_all(struct comm *comm, const void *send, const size_t *s
     return 0;
 }
 
-static int look(struct comm_work *work, bool *ret_done, struct err *err)
+static int test_work(struct comm_work *work, bool *ret_done, struct err *err)
 {
-    if (++looks_count > 1) {
+    if (++tests_count > 1) {
         work->status = err_set(err, -ECONNABORTED, "the run was ended: rank 1 aborted it");
         work->done = true;
     }
@@ -35,7 +35,8 @@ static int look(struct comm_work *work, bool *ret_done, struct err *err)
     return work->status;
 }
 
-static int receive_none(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
+static int fail_on_receive(void *context, const struct bucket_exchange_chunk *chunk,
+                           struct err *err)
 {
     (void)context, (void)chunk, (void)err;
     fail_msg("pieces that never came were handed over");
@@ -85,7 +86,7 @@ static void open_fixture(struct fixture *f, const struct comm_ops *comm_ops)
                                                    .chunk_elements = f->params.elements,
                                                    .pieces_max = 1,
                                                    .pieces_total_max = 2,
-                                                   .received = receive_none};
+                                                   .received = fail_on_receive};
     assert_ok(bucket_exchange_open(&wanted, &f->exchange, &err), &err);
 }
 
@@ -102,7 +103,7 @@ static void close_fixture(struct fixture *f)
 static void unawaited_failed_work_is_reported_and_not_delivered(void **state)
 {
     static const struct comm_ops ending = {
-        .name = "ending", .all_to_all = begin_all_to_all, .test = look};
+        .name = "ending", .all_to_all = begin_all_to_all, .test = test_work};
     struct fixture f;
     struct err err = {0};
     int status = 0;

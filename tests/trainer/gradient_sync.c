@@ -16,10 +16,10 @@ enum { GROUPS = PARAM_GATHER_SLOTS + 2, ROWS = 48, COLS = 20, TIMEOUT_S = 60 };
  * and copies of sums can be delayed. */
 static struct device *device;
 static struct device_ops device_ops;
-static int (*sound_event_open)(struct device *device, struct device_event **ret_event,
-                               struct err *err);
-static int (*sound_event_done)(struct device *device, struct device_event *event, bool *ret_done,
-                               struct err *err);
+static int (*real_event_open)(struct device *device, struct device_event **ret_event,
+                              struct err *err);
+static int (*real_event_done)(struct device *device, struct device_event *event, bool *ret_done,
+                              struct err *err);
 /* events of the exchange, then of the gather */
 static struct device_event *events[BUCKET_EXCHANGE_BUCKETS + PARAM_GATHER_SLOTS];
 static size_t events_count;
@@ -30,18 +30,19 @@ static struct gradient_sync sync;
 static float *arena;
 static unsigned shared_count;
 
-static int open_event(struct device *of, struct device_event **ret_event, struct err *err)
+static int open_event(struct device *target_device, struct device_event **ret_event,
+                      struct err *err)
 {
-    int status = sound_event_open(of, ret_event, err);
+    int status = real_event_open(target_device, ret_event, err);
     assert_true(events_count < sizeof events / sizeof *events);
     events[events_count++] = *ret_event;
     return status;
 }
 
-static int is_event_done(struct device *of, struct device_event *event, bool *ret_done,
+static int is_event_done(struct device *target_device, struct device_event *event, bool *ret_done,
                          struct err *err)
 {
-    int status = sound_event_done(of, event, ret_done, err);
+    int status = real_event_done(target_device, event, ret_done, err);
     for (size_t i = BUCKET_EXCHANGE_BUCKETS; i < events_count; i++)
         if (events[i] == event && sums_are_late)
             *ret_done = false;
@@ -78,7 +79,7 @@ static void describe(void)
     params_lay_out_trained(&params);
 }
 
-static void open_delivery(struct ops *ops)
+static void open_sync(struct ops *ops)
 {
     const struct partition_options cut = {.rank = (uint32_t)world->rank, .ranks = 2, .shards = 1};
     struct err err;
@@ -128,19 +129,20 @@ static void buckets_without_a_free_slot_wait_for_the_end_of_the_pass(void **stat
 {
     struct ops *ops;
     struct err err;
+    void *shard;
     (void)state;
     assert_int_equal(world->ranks, 2);
     assert_ok(device_open("cpu", &device, &err), &err);
     assert_ok(ops_cpu_open(device, DTYPE_F32, 1, &ops, &err), &err);
-    const struct device_ops *sound = device->ops;
-    device_ops = *sound;
-    sound_event_open = sound->event_open;
-    sound_event_done = sound->event_done;
+    const struct device_ops *real = device->ops;
+    device_ops = *real;
+    real_event_open = real->event_open;
+    real_event_done = real->event_done;
     device_ops.is_host = false;
     device_ops.event_open = open_event;
     device_ops.event_done = is_event_done;
     device->ops = &device_ops;
-    open_delivery(ops);
+    open_sync(ops);
     if (world->rank == 0) {
         ranks_barrier();
         send(0, PARAM_GATHER_SLOTS);
@@ -162,14 +164,14 @@ static void buckets_without_a_free_slot_wait_for_the_end_of_the_pass(void **stat
     send(PARAM_GATHER_SLOTS + 1, GROUPS);
     assert_ok(gradient_sync_finish(&sync, &err), &err);
     for (uint64_t g = 0; g < GROUPS; g++)
-        assert_ok(gradient_sync_wait(&sync, g, &err), &err);
+        assert_ok(gradient_sync_wait(&sync, g, arena, &shard, &err), &err);
     for (uint64_t i = 0; i < params.trained_elements; i++)
         assert_true(arena[i] == (float)(3 * i));
     gradient_sync_close(&sync);
     partition_deinit(&partition);
     params_deinit(&params);
     free(arena);
-    device->ops = sound;
+    device->ops = real;
     ops_close(ops);
     device_close(device);
 }

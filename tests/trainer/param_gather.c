@@ -13,7 +13,7 @@
 
 static struct comm *world;
 
-static const char *variable(const char *name)
+static const char *get_variable(const char *name)
 {
     return getenv(name);
 }
@@ -29,7 +29,7 @@ static void end_run(void)
     world->ops->abort(world);
 }
 
-static void look_until_it_ends(struct param_gather *gather, float *gradients)
+static void poll_until_run_ends(struct param_gather *gather, float *gradients)
 {
     static const char letter;
     struct comm_work work;
@@ -71,7 +71,7 @@ static void polling_a_gather_reports_why_the_run_ended(void **state)
     if (world->rank == 1)
         end_run();
     else
-        look_until_it_ends(gather, gradients);
+        poll_until_run_ends(gather, gradients);
     assert_int_equal(param_gather_is_idle(gather), world->rank == 1);
     comm_retain(gradients);
     param_gather_close(gather);
@@ -90,7 +90,7 @@ int main(void)
     struct ranks ranks;
     struct err err = {0};
     char line[ERR_LINE_BYTES_MAX];
-    if (ranks_detect(variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
+    if (ranks_detect(get_variable, &ranks, &err) || ranks_open(&ranks, NULL, &world, &err)) {
         fprintf(stderr, "%s\n", err_format(&err, line, sizeof line));
         return 1;
     }

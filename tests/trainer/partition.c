@@ -23,7 +23,7 @@ static void add(struct params *params, const char *name, uint64_t rows, uint64_t
 
 /* Groups with odd shapes: adjacent tensors that begin at unaligned elements, a group with fewer
  * elements than there are ranks, biases between matrices. */
-static struct params some_params(void)
+static struct params make_params(void)
 {
     struct params params = {0};
     struct err err;
@@ -41,8 +41,8 @@ static struct params some_params(void)
     return params;
 }
 
-static struct partition made(const struct params *params, uint32_t rank, uint32_t ranks,
-                             uint32_t shards, uint64_t keep_below)
+static struct partition make_partition(const struct params *params, uint32_t rank, uint32_t ranks,
+                                       uint32_t shards, uint64_t keep_below)
 {
     const struct partition_options options = {rank, ranks, shards, keep_below};
     struct partition partition;
@@ -92,12 +92,12 @@ static void assert_whole_rows(const struct partition *partition)
 static void parts_cover_each_group_once_in_whole_rows(void **state)
 {
     (void)state;
-    struct params params = some_params();
+    struct params params = make_params();
     for (uint32_t ranks = 1; ranks <= RANKS_MAX; ranks++)
         for (uint32_t shards = 1; shards <= ranks; shards++) {
             if (ranks % shards != 0)
                 continue;
-            struct partition partition = made(&params, ranks - 1, ranks, shards, 0);
+            struct partition partition = make_partition(&params, ranks - 1, ranks, shards, 0);
             for (uint64_t g = 0; g < params.groups_count; g++) {
                 assert_int_equal(partition_replicas(&partition, g), ranks / shards);
                 assert_covers(&partition, g);
@@ -111,9 +111,9 @@ static void parts_cover_each_group_once_in_whole_rows(void **state)
 static void parts_of_a_large_group_are_nearly_equal(void **state)
 {
     (void)state;
-    struct params params = some_params();
+    struct params params = make_params();
     for (uint32_t ranks = 2; ranks <= RANKS_MAX; ranks++) {
-        struct partition partition = made(&params, 0, ranks, ranks, 0);
+        struct partition partition = make_partition(&params, 0, ranks, ranks, 0);
         double mean = (double)partition_group(&partition, 0).elements / ranks;
         /* a cut is off by at most 4 rows of 48 elements */
         for (uint32_t rank = 0; rank < ranks; rank++)
@@ -127,16 +127,16 @@ static void parts_of_a_large_group_are_nearly_equal(void **state)
 static void the_parts_of_a_shards_holders_cover_it(void **state)
 {
     (void)state;
-    struct params params = some_params();
-    struct partition partition = made(&params, 0, 12, 4, 0);
+    struct params params = make_params();
+    struct partition partition = make_partition(&params, 0, 12, 4, 0);
     for (uint32_t rank = 0; rank < 12; rank++) {
         struct span shard = partition_shard(&partition, 0, rank);
         uint64_t elements = 0;
-        uint32_t sharers = 0, together = 0;
+        uint32_t sharers = 0, shard_group_size = 0;
         for (uint32_t other = 0; other < 12; other++) {
             struct span part = partition_part(&partition, 0, other);
-            together += partition_same_copy(&partition, 0, rank, other);
-            if (!partition_same_shard(&partition, 0, rank, other))
+            shard_group_size += partition_is_same_shard_group(&partition, 0, rank, other);
+            if (!partition_is_same_shard(&partition, 0, rank, other))
                 continue;
             sharers++;
             elements += part.elements;
@@ -144,11 +144,11 @@ static void the_parts_of_a_shards_holders_cover_it(void **state)
                         part.offset + part.elements <= shard.offset + shard.elements);
         }
         assert_int_equal(sharers, 3);
-        assert_int_equal(together, 4); /* neighbors, like the ranks on one machine */
+        assert_int_equal(shard_group_size, 4); /* neighbors, like the ranks on one machine */
         assert_int_equal(elements, shard.elements);
     }
-    assert_true(partition_same_copy(&partition, 0, 4, 7));
-    assert_false(partition_same_copy(&partition, 0, 3, 4));
+    assert_true(partition_is_same_shard_group(&partition, 0, 4, 7));
+    assert_false(partition_is_same_shard_group(&partition, 0, 3, 4));
     partition_deinit(&partition);
     params_deinit(&params);
 }
@@ -156,8 +156,8 @@ static void the_parts_of_a_shards_holders_cover_it(void **state)
 static void small_groups_can_be_kept_unsharded(void **state)
 {
     (void)state;
-    struct params params = some_params();
-    struct partition partition = made(&params, 1, 4, 4, 10000);
+    struct params params = make_params();
+    struct partition partition = make_partition(&params, 1, 4, 4, 10000);
     assert_false(partition_is_whole(&partition, 0));
     assert_true(partition_is_whole(&partition, 1));
     assert_int_equal(partition_shard(&partition, 1, 1).elements, params.groups[1].elements);
@@ -174,7 +174,7 @@ static void small_groups_can_be_kept_unsharded(void **state)
 static void a_shard_count_that_does_not_divide_the_ranks_is_refused(void **state)
 {
     (void)state;
-    struct params params = some_params();
+    struct params params = make_params();
     const struct partition_options options = {0, 6, 4, 0};
     struct partition partition;
     struct err err;

@@ -55,7 +55,7 @@ static void write_shapes(const struct sum_case *sum_case, const char *folder)
         const struct param *param = &sum_case->params.list[i];
         if (!param->frozen)
             fprintf(file, "%d %d %d\n", (int)param->shape[0], (int)(param->count / param->shape[0]),
-                    (int)powersgd_rank_of(&sum_case->plan.powersgd, param));
+                    (int)powersgd_compression_rank(&sum_case->plan.powersgd, param));
     }
     assert_int_equal(fclose(file), 0);
 }
@@ -67,7 +67,7 @@ static void write_q(const struct sum_case *sum_case, const char *folder, uint64_
     snprintf(name, sizeof name, "q-%d", (int)step);
     for (uint64_t i = 0; i < sum_case->params.count; i++) {
         const struct param *param = &sum_case->params.list[i];
-        uint64_t rank = powersgd_rank_of(&sum_case->plan.powersgd, param);
+        uint64_t rank = powersgd_compression_rank(&sum_case->plan.powersgd, param);
         float q[48 * 4];
         if (rank == 0)
             continue;
@@ -151,14 +151,14 @@ static void incompressible_gradients_are_sent_uncompressed(void **state)
     (void)state;
     const struct powersgd_options options = {.rank = 2, .min_rate = 2};
     struct param matrix = {.rank = 2, .shape = {100, 50}}, row = {.rank = 1, .shape = {100}};
-    assert_int_equal(powersgd_rank_of(&options, &matrix), 2);
-    assert_int_equal(powersgd_rank_of(&options, &row), 0);
+    assert_int_equal(powersgd_compression_rank(&options, &matrix), 2);
+    assert_int_equal(powersgd_compression_rank(&options, &row), 0);
     matrix.shape[1] = 4; /* (100 + 4) * 2 * 2 > 400 */
-    assert_int_equal(powersgd_rank_of(&options, &matrix), 0);
+    assert_int_equal(powersgd_compression_rank(&options, &matrix), 0);
     matrix.shape[0] = 12, matrix.shape[1] = 6; /* 18 * 2 * 2 = 72: no gain */
-    assert_int_equal(powersgd_rank_of(&options, &matrix), 0);
+    assert_int_equal(powersgd_compression_rank(&options, &matrix), 0);
     matrix.shape[1] = 50, matrix.frozen = true;
-    assert_int_equal(powersgd_rank_of(&options, &matrix), 0);
+    assert_int_equal(powersgd_compression_rank(&options, &matrix), 0);
 }
 
 int main(void)

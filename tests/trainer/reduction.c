@@ -165,7 +165,7 @@ static uint64_t gradient_bytes(enum reduction_kind kind, bool each, uint32_t *re
     sum_case_open(&sum_case, &plan);
     struct device_mem_info info;
     sum_case.device->ops->mem_info(sum_case.device, &info);
-    *ret_buffers = reduction_buffers(&sum_case.reduction->options);
+    *ret_buffers = reduction_buffers_count(&sum_case.reduction->options);
     sum_case_close(&sum_case);
     return info.use_peak_bytes[MEM_FOR_GRADIENTS][MEM_DEVICE];
 }

@@ -92,7 +92,7 @@ static void make_gradients(const struct sum_case *sum_case, const struct model_m
         for (uint64_t i = 0; i < param->count && !param->frozen; i++) {
             float *place = &gradients[param->trained_offset - g->trained_offset + i];
             float value = sum_case->plan.gradient(step, micro, param->trained_offset + i);
-            *place = reduction_adds(&sum_case->reduction->options) ? *place + value : value;
+            *place = reduction_accumulates(&sum_case->reduction->options) ? *place + value : value;
         }
     }
 }
@@ -102,7 +102,7 @@ static void make_round(struct sum_case *sum_case, uint64_t step, uint64_t round)
     struct reduction *r = sum_case->reduction;
     struct model_memory memory = {0};
     struct err err;
-    bool plain = reduction_is_hookless(r, round), computes = reduction_computes(r, round);
+    bool plain = reduction_is_hookless(r, round), computes = reduction_has_micro_batch(r, round);
     reduction_set_memory(r, round, &memory);
     if (!plain) /* like a head that is tied to the group */
         reduction_acquire(r, 0);

@@ -41,14 +41,14 @@ static void add_tensors(void)
     }
 }
 
-static int look(uint64_t step, struct err *err)
+static int compare(uint64_t step, struct err *err)
 {
     sync_check_begin(check);
     add_tensors();
     return sync_check_compare(check, step, 0, NULL, err);
 }
 
-static int look_again(struct err *err)
+static int recheck(struct err *err)
 {
     assert_true(sync_check_can_recheck(check));
     sync_check_begin_recheck(check);
@@ -74,10 +74,10 @@ static void equal_ranks_pass_the_check(void **state)
 {
     struct err err = {0};
     (void)state;
-    assert_ok(look(1, &err), &err);
+    assert_ok(compare(1, &err), &err);
     for (int i = 0; i < ELEMENTS; i++)
         arrays[0][i] += 1;
-    assert_ok(look(2, &err), &err);
+    assert_ok(compare(2, &err), &err);
 }
 
 static void assert_has(const char *line, const char *part)
@@ -87,7 +87,7 @@ static void assert_has(const char *line, const char *part)
 }
 
 /* The first rank prints the error that all ranks find. */
-static bool prints(const struct err *err)
+static bool is_reported_here(const struct err *err)
 {
     if (world->rank > 0)
         assert_string_equal(err->what, "");
@@ -98,15 +98,15 @@ static bool prints(const struct err *err)
 static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
 {
     (void)state;
-    for (int hurt = 0; world->ranks > 1 && hurt < world->ranks; hurt++) {
+    for (int flipped_rank = 0; world->ranks > 1 && flipped_rank < world->ranks; flipped_rank++) {
         struct err err = {0};
         char line[ERR_LINE_BYTES_MAX], found[64];
-        if (world->rank == hurt)
+        if (world->rank == flipped_rank)
             flip(1);
-        assert_int_equal(look(40, &err), -EBADMSG);
-        if (world->rank == hurt)
+        assert_int_equal(compare(40, &err), -EBADMSG);
+        if (world->rank == flipped_rank)
             flip(1);
-        if (!prints(&err))
+        if (!is_reported_here(&err))
             continue;
         err_format(&err, line, sizeof line);
         assert_has(line, "after step 40 blocks.1.mlp.up.weight is not the same on all ranks");
@@ -117,7 +117,7 @@ static void a_flipped_bit_is_named_by_rank_step_and_tensor(void **state)
                 "which;");
             assert_null(strstr(line, "as on rank"));
         } else {
-            snprintf(found, sizeof found, "found different bits on rank %d;", hurt);
+            snprintf(found, sizeof found, "found different bits on rank %d;", flipped_rank);
             assert_has(line, found);
         }
     }
@@ -132,8 +132,8 @@ static void without_a_majority_all_ranks_are_named(void **state)
         return;
     ((unsigned char *)arrays[1])[7] ^=
         (unsigned char)(world->ranks == 4 ? world->rank % 2 : world->rank);
-    assert_int_equal(look(40, &err), -EBADMSG);
-    if (prints(&err))
+    assert_int_equal(compare(40, &err), -EBADMSG);
+    if (is_reported_here(&err))
         assert_has(err.found,
                    world->ranks == 4
                        ? " on rank 0, 2 but different bits on rank 1, 3: one of them is wrong"
@@ -149,15 +149,15 @@ static void pieces_are_compared_among_ranks_that_hold_them(void **state)
     (void)state;
     snprintf(found, sizeof found, " on rank %d but different bits on rank %d: one of them", pair,
              pair + 1);
-    for (int hurt = pair; hurt < world->ranks; hurt++) {
+    for (int flipped_rank = pair; flipped_rank < world->ranks; flipped_rank++) {
         struct err err = {0};
-        if (world->rank == hurt)
+        if (world->rank == flipped_rank)
             flip(2);
-        int status = look(41, &err);
-        if (world->rank == hurt)
+        int status = compare(41, &err);
+        if (world->rank == flipped_rank)
             flip(2);
         assert_int_equal(status, is_whole ? -EBADMSG : 0);
-        if (!status || !prints(&err))
+        if (!status || !is_reported_here(&err))
             continue;
         assert_has(err.what, "after step 41 head.weight is not");
         assert_has(err.found, found);
@@ -172,12 +172,12 @@ static void unreplicated_weights_are_compared_with_their_earlier_checksum(void *
     bool is_last = world->rank == world->ranks - 1, is_odd = world->ranks % 2 == 1;
     (void)state;
     assert_false(sync_check_can_recheck(check));
-    assert_ok(look(50, &err), &err);
-    assert_ok(look_again(&err), &err);
-    assert_ok(look(51, &err), &err);
+    assert_ok(compare(50, &err), &err);
+    assert_ok(recheck(&err), &err);
+    assert_ok(compare(51, &err), &err);
     if (is_last)
         flip(2);
-    int status = look_again(&err);
+    int status = recheck(&err);
     assert_int_equal(status, !is_odd ? 0 : is_last ? -EBADMSG : -EREMOTEIO);
     if (status == -EBADMSG) {
         err_format(&err, line, sizeof line);
@@ -189,7 +189,7 @@ static void unreplicated_weights_are_compared_with_their_earlier_checksum(void *
         /* other ranks also hold tensor 2, so it is compared; flipping the same bit again repairs
          * it */
         flip(is_odd ? 1 : 2);
-    assert_int_equal(look(52, &err), is_odd ? -EBADMSG : 0);
+    assert_int_equal(compare(52, &err), is_odd ? -EBADMSG : 0);
     assert_int_equal(sync_check_can_recheck(check), !is_odd);
 }
 
@@ -223,15 +223,16 @@ static void an_unreadable_piece_fails_on_all_ranks(void **state)
     assert_ok(device_open("cpu", &device, &err), &err);
     struct device_ops ops = *device->ops;
     ops.is_host = false;
-    bool is_hurt = world->rank == world->ranks - 1;
-    if (is_hurt)
+    bool is_failing = world->rank == world->ranks - 1;
+    if (is_failing)
         ops.copy = copy_fails;
     device->ops = &ops;
     assert_ok(sync_check_open(world, device, 1, &of_device, &err), &err);
     sync_check_begin(of_device);
     sync_check_add(of_device, &piece);
-    assert_int_equal(sync_check_compare(of_device, 1, 0, NULL, &err), is_hurt ? -EIO : -EREMOTEIO);
-    assert_non_null(strstr(err.what, is_hurt ? "the link is gone" : "rank"));
+    assert_int_equal(sync_check_compare(of_device, 1, 0, NULL, &err),
+                     is_failing ? -EIO : -EREMOTEIO);
+    assert_non_null(strstr(err.what, is_failing ? "the link is gone" : "rank"));
     sync_check_close(of_device);
     device_close(device);
 }

@@ -97,7 +97,7 @@ static void assert_named(const char *tensor)
         fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
 }
 
-static void assert_in_step(void)
+static void assert_in_sync(void)
 {
     struct err err = {0};
     assert_ok(run_check_sync(&run, &err), &err);
@@ -109,7 +109,7 @@ static void a_bit_flip_in_replicated_weights_is_named(void **state)
 {
     (void)state;
     open_run(1, false);
-    assert_in_step();
+    assert_in_sync();
     const struct param *param = params_find(run.compute.params, "blocks.1.mlp.fc.weight");
     if (is_last())
         flip(run_tensors_row(&run.compute, &run.update.optimizer, param, 1, 2), 0);
@@ -122,7 +122,7 @@ static void a_bit_flip_in_gathered_weights_is_named(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, false);
-    assert_in_step();
+    assert_in_sync();
     const struct param *param = params_find(run.compute.params, "blocks.0.attn.q.weight");
     if (is_last())
         flip(run.compute.weights.whole, param->offset * ops_compute_bytes(run.compute.ops));
@@ -136,7 +136,7 @@ static void gathered_weights_are_compared(void **state)
 {
     (void)state;
     open_run((uint32_t)world->ranks, true);
-    assert_in_step();
+    assert_in_sync();
     if (is_last()) /* already gathered, and not gathered again before an update */
         for (uint32_t i = 0; i < run.compute.weights.buffers_count; i++)
             if (run.compute.weights.buffers[i].group == 0)
@@ -188,9 +188,9 @@ static void a_bit_flip_in_unreplicated_weights_is_found_before_the_update(void *
             open_run((uint32_t)world->ranks, sharded);
             assert_ok(run_recheck_own_state(&run, &err),
                       &err); /* there is nothing to compare with yet */
-            assert_in_step();
+            assert_in_sync();
             assert_ok(run_recheck_own_state(&run, &err), &err);
-            assert_in_step();
+            assert_in_sync();
             const struct param *param = own_part(kind, &memory);
             snprintf(name, sizeof name, "%s%s", kinds[kind], param->name);
             if (is_last())
@@ -207,7 +207,7 @@ static void a_bit_flip_in_one_of_two_replicas_is_named(void **state)
     if (world->ranks < 4)
         return;
     open_run(2, true);
-    assert_in_step();
+    assert_in_sync();
     /* the last rank's shard, which every second rank holds */
     struct span shard = partition_shard(&run.compute.partition, 2, (uint32_t)world->ranks - 1);
     const struct param *param = NULL;

@@ -43,35 +43,35 @@ static void assert_is_tree(const void *sum, uint64_t leaves)
     assert_memory_equal(sum, expected, sizeof expected);
 }
 
-struct rig {
+struct fixture {
     struct device *device;
     struct ops *ops;
 };
 
-static int open_rig(void **state)
+static int open_fixture(void **state)
 {
-    struct rig *rig = calloc(1, sizeof *rig);
-    open_test_ops(DTYPE_F32, 1, &rig->device, &rig->ops);
-    *state = rig;
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    open_test_ops(DTYPE_F32, 1, &fixture->device, &fixture->ops);
+    *state = fixture;
     return 0;
 }
 
-static int close_rig(void **state)
+static int close_fixture(void **state)
 {
-    struct rig *rig = *state;
-    ops_close(rig->ops);
-    device_close(rig->device);
-    free(rig);
+    struct fixture *fixture = *state;
+    ops_close(fixture->ops);
+    device_close(fixture->device);
+    free(fixture);
     return 0;
 }
 
 static void pushing_leaves_matches_the_recursive_definition_in_few_buffers(void **state)
 {
-    struct rig *rig = *state;
+    struct fixture *fixture = *state;
     for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves++) {
         struct tree tree;
         struct err err;
-        assert_ok(tree_init(&tree, rig->ops, ELEMENTS, 0, leaves, &err), &err);
+        assert_ok(tree_init(&tree, fixture->ops, ELEMENTS, 0, leaves, &err), &err);
         uint32_t log2 = 0;
         while ((UINT64_C(2) << log2) <= leaves)
             log2++;
@@ -87,17 +87,17 @@ static void pushing_leaves_matches_the_recursive_definition_in_few_buffers(void 
         tree_deinit(&tree);
     }
     struct device_mem_info info;
-    rig->device->ops->mem_info(rig->device, &info);
+    fixture->device->ops->mem_info(fixture->device, &info);
     assert_int_equal(info.used_bytes[MEM_DEVICE], 0);
 }
 
 static void aligned_subtrees_count_as_their_leaves(void **state)
 {
-    struct rig *rig = *state;
+    struct fixture *fixture = *state;
     struct err err;
     struct tree whole, part;
-    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, LEAVES_MAX, &err), &err);
-    assert_ok(tree_init(&part, rig->ops, ELEMENTS, 0, 8, &err), &err);
+    assert_ok(tree_init(&whole, fixture->ops, ELEMENTS, 0, LEAVES_MAX, &err), &err);
+    assert_ok(tree_init(&part, fixture->ops, ELEMENTS, 0, 8, &err), &err);
     static const uint64_t cuts[][8] = {
         {8}, {4, 4}, {2, 2, 4}, {4, 2, 1, 1}, {8, 4, 2, 1}, {8, 8, 8, 4, 4, 1}, {1, 1, 2, 4, 8}};
     for (size_t c = 0; c < sizeof cuts / sizeof cuts[0]; c++) {
@@ -121,18 +121,18 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
 /* Ranks with adjacent leaves pass on their stacks; pushing these in place gives the tree. */
 static void subtrees_of_any_neighbors_form_the_tree(void **state)
 {
-    struct rig *rig = *state;
+    struct fixture *fixture = *state;
     struct err err;
     static float pieces[LEAVES_MAX][ELEMENTS];
     for (uint64_t leaves = 1; leaves <= LEAVES_MAX; leaves += 4)
         for (uint64_t ranks = 1; ranks <= leaves && ranks <= 7; ranks++) {
             struct tree whole;
-            assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, leaves, &err), &err);
+            assert_ok(tree_init(&whole, fixture->ops, ELEMENTS, 0, leaves, &err), &err);
             for (uint64_t rank = 0; rank < ranks; rank++) {
                 struct tree own;
                 uint64_t first = rank * leaves / ranks, end = (rank + 1) * leaves / ranks;
                 uint64_t sizes[TREE_LEVELS_MAX];
-                assert_ok(tree_init(&own, rig->ops, ELEMENTS, first, end - first, &err), &err);
+                assert_ok(tree_init(&own, fixture->ops, ELEMENTS, first, end - first, &err), &err);
                 for (uint64_t leaf = first; leaf < end; leaf++) {
                     fill_leaf(tree_leaf(&own), leaf);
                     tree_push(&own);
@@ -152,12 +152,12 @@ static void subtrees_of_any_neighbors_form_the_tree(void **state)
 
 static void a_slice_of_the_stack_sums_only_its_elements(void **state)
 {
-    struct rig *rig = *state;
+    struct fixture *fixture = *state;
     struct err err;
     struct tree whole;
     enum { LEAVES = 6, CUT = 40 };
     float sum[ELEMENTS];
-    assert_ok(tree_init(&whole, rig->ops, ELEMENTS, 0, LEAVES, &err), &err);
+    assert_ok(tree_init(&whole, fixture->ops, ELEMENTS, 0, LEAVES, &err), &err);
     for (int half = 0; half < 2; half++) {
         struct tree part =
             tree_part(&whole, half ? CUT : 0, half ? (uint64_t)ELEMENTS - CUT : (uint64_t)CUT);
@@ -194,5 +194,5 @@ int main(void)
         cmocka_unit_test(a_slice_of_the_stack_sums_only_its_elements),
         cmocka_unit_test(a_running_sum_differs_from_the_tree),
     };
-    return cmocka_run_group_tests(tests, open_rig, close_rig);
+    return cmocka_run_group_tests(tests, open_fixture, close_fixture);
 }

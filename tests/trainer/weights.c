@@ -119,7 +119,7 @@ static void change(struct fixture *f)
         float *shard = weights_shard(&f->weights, g);
         for (uint64_t i = 0; i < params->groups[g].elements; i++)
             shard[i] = f->expected[params->groups[g].offset + i] += 1;
-        assert_ok(weights_updated(&f->weights, g, &err), &err);
+        assert_ok(weights_finish_update(&f->weights, g, &err), &err);
     }
 }
 

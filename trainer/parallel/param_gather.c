@@ -135,8 +135,8 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
 {
     const struct partition *partition = gather->options.partition;
     return slot->level == PARAM_GATHER_PARTS
-               ? partition_same_shard(partition, slot->group, rank, rank_of(gather))
-               : partition_same_copy(partition, slot->group, rank, rank_of(gather));
+               ? partition_is_same_shard(partition, slot->group, rank, rank_of(gather))
+               : partition_is_same_shard_group(partition, slot->group, rank, rank_of(gather));
 }
 
 static struct span piece_of(const struct param_gather *gather, const struct slot *slot,
@@ -248,7 +248,7 @@ static int poll_oldest(struct param_gather *gather, bool *ret_done, struct err *
     return *ret_done ? 0 : gather->options.comm->ops->test(&slot->work, ret_done, err);
 }
 
-int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct err *err)
+int param_gather_pump(struct param_gather *gather, bool *ret_has_free_slot, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     const struct slot *next = slot_of(gather, gather->begun);
@@ -262,7 +262,7 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct er
     bool is_free = gather->begun - gather->ended < PARAM_GATHER_SLOTS;
     if (!status && is_free && next->staging && gather->begun >= PARAM_GATHER_SLOTS)
         status = device->ops->event_done(device, next->copied, &is_copied, err);
-    *ret_has_room = is_free && is_copied;
+    *ret_has_free_slot = is_free && is_copied;
     return status;
 }
 

@@ -52,8 +52,8 @@ void param_gather_close(struct param_gather *gather);
  * PARAM_GATHER_SLOTS are in progress. element_bytes: at most the master type's size. */
 int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_gather_level level,
                        void *buffer, size_t element_bytes, struct err *err);
-/* Makes progress without blocking. *ret_has_room: the next param_gather_begin will not block. */
-int param_gather_pump(struct param_gather *gather, bool *ret_has_room, struct err *err);
+/* Makes progress without blocking. *ret_has_free_slot: param_gather_begin would not block. */
+int param_gather_pump(struct param_gather *gather, bool *ret_has_free_slot, struct err *err);
 /* Blocks until the group's gather and all earlier ones are done; work queued on the stream
  * afterwards sees the result. */
 int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err);

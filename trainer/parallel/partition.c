@@ -74,7 +74,7 @@ static void append(struct partition_arena *arena, uint64_t group, struct span sp
     arena->elements += span.elements;
 }
 
-static void raise_max(uint64_t *max, struct span span)
+static void update_max(uint64_t *max, struct span span)
 {
     if (span.elements > *max)
         *max = span.elements;
@@ -89,11 +89,11 @@ static void lay_out_arenas(struct partition *partition)
         append(&partition->shards, g, partition_shard(partition, g, rank));
         append(&partition->trained_shards, g, partition_trained_shard(partition, g, rank));
         append(&partition->trained_parts, g, partition_trained_part(partition, g, rank));
-        raise_max(&partition->group_elements_max, partition_group(partition, g));
-        raise_max(&partition->trained_group_elements_max, partition_trained_group(partition, g));
+        update_max(&partition->group_elements_max, partition_group(partition, g));
+        update_max(&partition->trained_group_elements_max, partition_trained_group(partition, g));
         for (uint32_t r = 0; r < partition->options.ranks; r++)
-            raise_max(&partition->trained_part_elements_max,
-                      partition_trained_part(partition, g, r));
+            update_max(&partition->trained_part_elements_max,
+                       partition_trained_part(partition, g, r));
     }
     /* a small model may leave this rank without elements */
     for (size_t i = 0; i < sizeof arenas / sizeof arenas[0]; i++)
@@ -180,64 +180,65 @@ static struct span cut_span(const struct partition *partition, const uint64_t *c
     return (struct span){cuts[first], cuts[first + count] - cuts[first]};
 }
 
-static struct span group_by(const struct partition *partition, const uint64_t *cuts, uint64_t group)
+static struct span group_span(const struct partition *partition, const uint64_t *cuts,
+                              uint64_t group)
 {
     return cut_span(partition, cuts, group, 0, partition->options.ranks);
 }
 
-static struct span shard_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
-                            uint32_t rank)
+static struct span shard_span(const struct partition *partition, const uint64_t *cuts,
+                              uint64_t group, uint32_t rank)
 {
     uint32_t shards = shards_of(partition, group), replicas = partition->options.ranks / shards;
     return cut_span(partition, cuts, group, rank % shards * replicas, replicas);
 }
 
-static struct span part_by(const struct partition *partition, const uint64_t *cuts, uint64_t group,
-                           uint32_t rank)
+static struct span part_span(const struct partition *partition, const uint64_t *cuts,
+                             uint64_t group, uint32_t rank)
 {
     return cut_span(partition, cuts, group, part_index(partition, group, rank), 1);
 }
 
 struct span partition_group(const struct partition *partition, uint64_t group)
 {
-    return group_by(partition, partition->cuts, group);
+    return group_span(partition, partition->cuts, group);
 }
 
 struct span partition_shard(const struct partition *partition, uint64_t group, uint32_t rank)
 {
-    return shard_by(partition, partition->cuts, group, rank);
+    return shard_span(partition, partition->cuts, group, rank);
 }
 
 struct span partition_part(const struct partition *partition, uint64_t group, uint32_t rank)
 {
-    return part_by(partition, partition->cuts, group, rank);
+    return part_span(partition, partition->cuts, group, rank);
 }
 
 struct span partition_trained_group(const struct partition *partition, uint64_t group)
 {
-    return group_by(partition, partition->trained_cuts, group);
+    return group_span(partition, partition->trained_cuts, group);
 }
 
 struct span partition_trained_shard(const struct partition *partition, uint64_t group,
                                     uint32_t rank)
 {
-    return shard_by(partition, partition->trained_cuts, group, rank);
+    return shard_span(partition, partition->trained_cuts, group, rank);
 }
 
 struct span partition_trained_part(const struct partition *partition, uint64_t group, uint32_t rank)
 {
-    return part_by(partition, partition->trained_cuts, group, rank);
+    return part_span(partition, partition->trained_cuts, group, rank);
 }
 
-bool partition_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
-                          uint32_t other)
+bool partition_is_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
+                             uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank % shards == other % shards;
 }
 
-bool partition_same_copy(const struct partition *partition, uint64_t group, uint32_t rank,
-                         uint32_t other)
+bool partition_is_same_shard_group(const struct partition *partition, uint64_t group, uint32_t rank,
+                                   uint32_t other)
 {
     uint32_t shards = shards_of(partition, group);
     return rank / shards == other / shards;

@@ -19,7 +19,7 @@ struct piece_hash {
 
 /* A rank's piece of the tensor being compared. */
 struct holder {
-    struct piece_hash held;
+    struct piece_hash piece;
     int rank;
 };
 
@@ -169,11 +169,11 @@ void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
         return;
     }
     assert(check->pieces_count < check->pieces_max);
-    struct piece_hash *held = &check->own[check->pieces_count];
+    struct piece_hash *own = &check->own[check->pieces_count];
     check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
-    *held = (struct piece_hash){piece->offset_bytes, piece->bytes, 0};
+    *own = (struct piece_hash){piece->offset_bytes, piece->bytes, 0};
     if (piece->bytes > 0 && !check->status)
-        check->status = hash_piece(check, piece, &held->hash, &check->failure);
+        check->status = hash_piece(check, piece, &own->hash, &check->failure);
 }
 
 static const struct piece_hash *piece_of_rank(const struct sync_check *check, int rank, uint64_t n)
@@ -202,19 +202,19 @@ static bool is_different(const struct sync_check *check, int rank, int other, ui
  * false on a tie. */
 static int find_majority(const struct sync_check *check, int rank, uint64_t n, bool *ret_is_unique)
 {
-    int majority = rank, best = 0;
+    int majority = rank, best_count = 0;
     *ret_is_unique = false;
     for (int r = 0; r < check->comm->ranks; r++) {
-        int alike = 0;
+        int count = 0;
         if (!is_comparable(piece_of_rank(check, r, n), piece_of_rank(check, rank, n)))
             continue;
         for (int other = 0; other < check->comm->ranks; other++)
-            alike += is_same(check, r, other, n);
-        if (alike > best) {
-            best = alike;
+            count += is_same(check, r, other, n);
+        if (count > best_count) {
+            best_count = count;
             majority = r;
             *ret_is_unique = true;
-        } else if (alike == best && is_different(check, r, majority, n)) {
+        } else if (count == best_count && is_different(check, r, majority, n)) {
             *ret_is_unique = false;
         }
     }
@@ -225,13 +225,13 @@ enum { RANKS_TEXT_BYTES = 80 };
 
 /* Lists the ranks whose hash equals that of `rank`, or differs from it: "0, 2". Truncates a long
  * list. */
-static void format_ranks(const struct sync_check *check, int rank, bool alike, uint64_t n,
+static void format_ranks(const struct sync_check *check, int rank, bool is_equal, uint64_t n,
                          char names[RANKS_TEXT_BYTES])
 {
     size_t used = 0;
     names[0] = '\0';
     for (int r = 0; r < check->comm->ranks; r++) {
-        bool is_listed = alike ? is_same(check, r, rank, n) : is_different(check, r, rank, n);
+        bool is_listed = is_equal ? is_same(check, r, rank, n) : is_different(check, r, rank, n);
         if (is_listed && used + 16 < RANKS_TEXT_BYTES)
             used += (size_t)snprintf(names + used, RANKS_TEXT_BYTES - used, "%s%d",
                                      used ? ", " : "", r);
@@ -276,17 +276,17 @@ static int report_difference(const struct sync_check *check, int rank, uint64_t 
 static int compare_holders(const void *left, const void *right)
 {
     const struct holder *a = left, *b = right;
-    if (a->held.offset_bytes != b->held.offset_bytes)
-        return a->held.offset_bytes < b->held.offset_bytes ? -1 : 1;
-    if (a->held.bytes != b->held.bytes)
-        return a->held.bytes < b->held.bytes ? -1 : 1;
+    if (a->piece.offset_bytes != b->piece.offset_bytes)
+        return a->piece.offset_bytes < b->piece.offset_bytes ? -1 : 1;
+    if (a->piece.bytes != b->piece.bytes)
+        return a->piece.bytes < b->piece.bytes ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
 static bool are_same_range(const struct sync_check *check, size_t left, size_t right)
 {
     return right < (size_t)check->comm->ranks &&
-           is_comparable(&check->holders[left].held, &check->holders[right].held);
+           is_comparable(&check->holders[left].piece, &check->holders[right].piece);
 }
 
 /* Compares adjacent copies in the order of compare_holders. Also sets is_only_copy. */
@@ -299,7 +299,7 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
         qsort(check->holders, ranks, sizeof *check->holders, compare_holders);
         for (size_t i = 0; i < ranks; i++)
             if (check->holders[i].rank == check->comm->rank)
-                check->is_only_copy[n] = check->holders[i].held.bytes > 0 &&
+                check->is_only_copy[n] = check->holders[i].piece.bytes > 0 &&
                                          !are_same_range(check, i, i + 1) &&
                                          (i == 0 || !are_same_range(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
@@ -309,8 +309,8 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
     return 0;
 }
 
-static int agree(struct sync_check *check, int status, const struct comm_options *options,
-                 struct err *err)
+static int agree_on_status(struct sync_check *check, int status, const struct comm_options *options,
+                           struct err *err)
 {
     if (!status && check->status) {
         status = check->status;
@@ -324,7 +324,7 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
                        const struct comm_options *options, struct err *err)
 {
     struct comm_work work;
-    status = agree(check, status, options, err);
+    status = agree_on_status(check, status, options, err);
     if (status)
         return status;
     status =
@@ -349,5 +349,5 @@ int sync_check_end_recheck(struct sync_check *check, int status, const struct co
                            struct err *err)
 {
     check->is_recheck = false;
-    return agree(check, status, options, err);
+    return agree_on_status(check, status, options, err);
 }

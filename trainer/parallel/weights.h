@@ -19,7 +19,7 @@
  *         for each pass: weights_begin_pass(&weights);
  *             its hooks call weights_acquire and weights_release
  *         for each group: update weights_shard and weights_compute_shard;
- *             weights_updated(&weights, group, err);
+ *             weights_finish_update(&weights, group, err);
  *
  * All ranks run the same passes; a rank without data calls the hooks without computing.
  */
@@ -96,12 +96,12 @@ void *weights_compute_shard(const struct weights *weights, uint64_t group);
 /* Call after writing all shards in the master type; derives the compute type. */
 int weights_refresh(struct weights *weights, struct err *err);
 /* Call after queueing the update of this rank's shard in both types. */
-int weights_updated(struct weights *weights, uint64_t group, struct err *err);
+int weights_finish_update(struct weights *weights, uint64_t group, struct err *err);
 
 /* Sets the weights that passes read. The caller sets the hooks, which passes must call if
- * weights_want_hooks. */
+ * weights_require_hooks. */
 void weights_set_memory(struct weights *weights, struct model_memory *memory);
-bool weights_want_hooks(const struct weights *weights);
+bool weights_require_hooks(const struct weights *weights);
 /* With whole weights, blocks until all updated shards are gathered. */
 int weights_begin_pass(struct weights *weights, struct err *err);
 /* weights_status returns failures. */

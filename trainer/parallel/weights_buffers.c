@@ -91,7 +91,7 @@ static void close_stream(struct weights *weights)
     device->ops->stream_close(device, weights->stream);
 }
 
-static void note_order(void *context, uint64_t group, enum model_use use)
+static void record_group_order(void *context, uint64_t group, enum model_use use)
 {
     struct weights *weights = context;
     (void)use;
@@ -100,10 +100,10 @@ static void note_order(void *context, uint64_t group, enum model_use use)
     weights->order_count++;
 }
 
-static int list_order(struct weights *weights, const struct model *model,
-                      const struct model_stage *stage, struct err *err)
+static int list_group_order(struct weights *weights, const struct model *model,
+                            const struct model_stage *stage, struct err *err)
 {
-    const struct model_memory memory = {.acquire = note_order, .context = weights};
+    const struct model_memory memory = {.acquire = record_group_order, .context = weights};
     model_walk(model, stage, &memory, MODEL_FORWARD);
     model_walk(model, stage, &memory, MODEL_BACKWARD);
     weights->order = calloc(weights->order_count, sizeof *weights->order);
@@ -123,7 +123,7 @@ int weights_buffers_open(struct weights *weights, const struct model *model,
         status = allocate_buffers(weights, model, err);
     if (!status && weights->options.offloads)
         status = open_stream(weights, err);
-    return status ? status : list_order(weights, model, stage, err);
+    return status ? status : list_group_order(weights, model, stage, err);
 }
 
 void weights_buffers_close(struct weights *weights, bool is_idle)
@@ -144,7 +144,7 @@ void weights_buffers_close(struct weights *weights, bool is_idle)
     free(weights->group_weights);
 }
 
-static struct weights_buffer *buffer_with(struct weights *weights, uint64_t group)
+static struct weights_buffer *find_buffer(struct weights *weights, uint64_t group)
 {
     for (uint32_t i = 0; i < weights->buffers_count; i++)
         if (weights->buffers[i].group == group)
@@ -152,9 +152,9 @@ static struct weights_buffer *buffer_with(struct weights *weights, uint64_t grou
     return NULL;
 }
 
-void weights_buffers_forget(struct weights *weights, uint64_t group)
+void weights_buffers_invalidate(struct weights *weights, uint64_t group)
 {
-    struct weights_buffer *buffer = buffer_with(weights, group);
+    struct weights_buffer *buffer = find_buffer(weights, group);
     if (!buffer)
         return;
     assert(!buffer->is_gathering); /* the pass before the update waited for it */
@@ -179,7 +179,7 @@ static bool is_needed_before(const struct weights *weights, uint64_t group, uint
 }
 
 /* The least recently used free buffer whose group is not needed before `end`, or NULL. */
-static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
+static struct weights_buffer *find_free_buffer(struct weights *weights, uint64_t end)
 {
     struct weights_buffer *best = NULL;
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
@@ -192,7 +192,7 @@ static struct weights_buffer *free_buffer(struct weights *weights, uint64_t end)
     return best;
 }
 
-static void note_failure(struct weights *weights, int status, const struct err *err)
+static void record_failure(struct weights *weights, int status, const struct err *err)
 {
     if (!status || weights->status)
         return;
@@ -268,9 +268,9 @@ static int prefetch(struct weights *weights, struct err *err)
     int status = 0;
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count && !status; i++) {
         uint64_t group = weights->order[i];
-        if (is_unbuffered(weights, group) || buffer_with(weights, group))
+        if (is_unbuffered(weights, group) || find_buffer(weights, group))
             continue;
-        struct weights_buffer *buffer = free_buffer(weights, end);
+        struct weights_buffer *buffer = find_free_buffer(weights, end);
         if (!buffer)
             return 0;
         status = fill_buffer(weights, buffer, group, err);
@@ -281,13 +281,13 @@ static int prefetch(struct weights *weights, struct err *err)
 static int acquire_buffer(struct weights *weights, uint64_t group, struct err *err)
 {
     struct ops *ops = weights->options.ops;
-    struct weights_buffer *buffer = buffer_with(weights, group);
+    struct weights_buffer *buffer = find_buffer(weights, group);
     int status = 0;
     assert(weights->order_next < weights->order_count &&
            weights->order[weights->order_next] == group);
     weights->order_next++;
     if (!buffer) {
-        buffer = free_buffer(weights, weights->order_next);
+        buffer = find_free_buffer(weights, weights->order_next);
         assert(buffer);
         status = fill_buffer(weights, buffer, group, err);
     }
@@ -312,20 +312,20 @@ void weights_acquire(struct weights *weights, uint64_t group)
         weights->group_weights[group] = compute_type_shard(weights, group);
         return;
     }
-    note_failure(weights, acquire_buffer(weights, group, &err), &err);
+    record_failure(weights, acquire_buffer(weights, group, &err), &err);
 }
 
 void weights_release(struct weights *weights, uint64_t group)
 {
     struct ops *ops = weights->options.ops;
-    struct weights_buffer *buffer = buffer_with(weights, group);
+    struct weights_buffer *buffer = find_buffer(weights, group);
     struct err err = {0};
     if (!buffer)
         return;
     buffer->last_use = ++weights->uses;
     buffer->is_used = false;
     if (weights->options.offloads)
-        note_failure(weights,
-                     ops->device->ops->event_record(ops->device, buffer->used, ops->stream, &err),
-                     &err);
+        record_failure(weights,
+                       ops->device->ops->event_record(ops->device, buffer->used, ops->stream, &err),
+                       &err);
 }

@@ -26,6 +26,6 @@ int weights_buffers_open(struct weights *weights, const struct model *model,
 void weights_buffers_close(struct weights *weights, bool is_idle); /* safe if none were opened */
 
 /* Call after an update of the group to invalidate its buffer. */
-void weights_buffers_forget(struct weights *weights, uint64_t group);
+void weights_buffers_invalidate(struct weights *weights, uint64_t group);
 
 #endif

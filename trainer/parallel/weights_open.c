@@ -46,7 +46,7 @@ static uint64_t compute_shard_bytes(const struct weights_options *options)
                : 0;
 }
 
-static bool gathers(const struct weights_options *options)
+static bool gathers_any_group(const struct weights_options *options)
 {
     for (uint64_t g = 0; g < options->partition->params->groups_count; g++)
         if (!partition_is_whole(options->partition, g))
@@ -93,7 +93,7 @@ static int allocate_arenas(struct weights *weights, struct err *err)
 int weights_connect(struct weights *weights, struct err *err)
 {
     struct comm *world = weights->options.comm;
-    return gathers(&weights->options)
+    return gathers_any_group(&weights->options)
                ? world->ops->split(world, 0, world->rank, &weights->comm, err)
                : 0;
 }
@@ -155,7 +155,7 @@ static struct span own_shard(const struct weights *weights, uint64_t group)
                            weights->options.partition->options.rank);
 }
 
-static void *at(void *arena, uint64_t element, size_t element_bytes)
+static void *element_at(void *arena, uint64_t element, size_t element_bytes)
 {
     return (char *)arena + element * element_bytes;
 }
@@ -165,7 +165,7 @@ void *weights_shard(const struct weights *weights, uint64_t group)
     uint64_t element = master_is_whole(&weights->options)
                            ? own_shard(weights, group).offset
                            : weights->options.partition->shards.offsets[group];
-    return at(weights->master, element, ops_master_bytes(weights->options.ops));
+    return element_at(weights->master, element, ops_master_bytes(weights->options.ops));
 }
 
 void *weights_compute_shard(const struct weights *weights, uint64_t group)
@@ -174,8 +174,9 @@ void *weights_compute_shard(const struct weights *weights, uint64_t group)
     if (!has_separate_compute(&weights->options))
         return NULL;
     if (weights->whole)
-        return at(weights->whole, own_shard(weights, group).offset, element_bytes);
-    return at(weights->compute, weights->options.partition->shards.offsets[group], element_bytes);
+        return element_at(weights->whole, own_shard(weights, group).offset, element_bytes);
+    return element_at(weights->compute, weights->options.partition->shards.offsets[group],
+                      element_bytes);
 }
 
 int weights_fill_group(struct weights *weights, uint64_t group, const void *host_group,
@@ -201,25 +202,25 @@ int weights_refresh(struct weights *weights, struct err *err)
         if (has_separate_compute(&weights->options) && elements > 0)
             ops->table->to_compute(ops, weights_compute_shard(weights, g),
                                    weights_shard(weights, g), elements);
-        status = weights_updated(weights, g, err);
+        status = weights_finish_update(weights, g, err);
     }
     return status;
 }
 
-int weights_updated(struct weights *weights, uint64_t group, struct err *err)
+int weights_finish_update(struct weights *weights, uint64_t group, struct err *err)
 {
     const struct partition *partition = weights->options.partition;
     struct ops *ops = weights->options.ops;
     size_t element_bytes = ops_compute_bytes(ops);
-    weights_buffers_forget(weights, group);
+    weights_buffers_invalidate(weights, group);
     if (weights->options.offloads)
         return ops->device->ops->event_record(ops->device, weights->updated, ops->stream, err);
     if (!weights->whole || partition_is_whole(partition, group))
         return 0;
     return param_gather_begin(
         weights->gather, group, PARAM_GATHER_SHARDS,
-        at(weights->whole, partition_group(partition, group).offset, element_bytes), element_bytes,
-        err);
+        element_at(weights->whole, partition_group(partition, group).offset, element_bytes),
+        element_bytes, err);
 }
 
 void weights_set_memory(struct weights *weights, struct model_memory *memory)
@@ -228,7 +229,7 @@ void weights_set_memory(struct weights *weights, struct model_memory *memory)
     memory->group_weights = weights->group_weights;
 }
 
-bool weights_want_hooks(const struct weights *weights)
+bool weights_require_hooks(const struct weights *weights)
 {
     return weights->options.shards;
 }

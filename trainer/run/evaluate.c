@@ -8,7 +8,7 @@
 
 static void walk_model(struct run *run, const struct model_memory *memory)
 {
-    if (weights_want_hooks(&run->compute.weights)) /* other ranks may need this rank's weights */
+    if (weights_require_hooks(&run->compute.weights)) /* other ranks may need this rank's weights */
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);
 }
 

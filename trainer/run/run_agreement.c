@@ -79,7 +79,7 @@ int run_describe_numerics(struct run *run, struct err *err)
     str_add_format(&run->saving.numerics_id, "; micro-batch %" PRIu64, run->data.batching.micro);
     char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
     if (run->update.reduction) /* NULL for an evaluation */
-        reduction_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
+        reduction_describe_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
     if (loss[0])
         str_add_format(&run->saving.numerics_id, "; %s", loss);
     bool sums_fast =

@@ -96,8 +96,9 @@ int run_open_optimizer(struct run *run, struct err *err)
     if (!status)
         status = run_open_averaging(run, err);
     if (!status) /* one graph per buffer written */
-        status = ops_graph_init(&run->compute.passes, run->compute.ops,
-                                (reduction_buffers(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
+        status =
+            ops_graph_init(&run->compute.passes, run->compute.ops,
+                           (reduction_buffers_count(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
         status = ops_graph_init(&run->update.sums, run->compute.ops, 1, err);
     if (!status)

@@ -155,7 +155,7 @@ struct model_config run_model_config(const struct run *run, bool trains)
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
         .group_params_min = c->parallel.wrap_min_params,
-        .adds_gradients = trains && reduction_adds(&reduction),
+        .adds_gradients = trains && reduction_accumulates(&reduction),
     };
 }
 

@@ -159,7 +159,7 @@ int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_mem
     weights_set_memory(&run->compute.weights, ret_memory);
     if (trains)
         reduction_set_memory(run->update.reduction, round, ret_memory);
-    if (sums || weights_want_hooks(&run->compute.weights)) {
+    if (sums || weights_require_hooks(&run->compute.weights)) {
         ret_memory->acquire = acquire_group;
         ret_memory->release = release_group;
     }

@@ -67,7 +67,7 @@ static void format_exchange(const struct run *run, char *text, size_t bytes)
 static void print_ranks(const struct run *run)
 {
     char exchange[80], loss[REDUCTION_DEPENDENCE_BYTES];
-    reduction_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
+    reduction_describe_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
     if (loss[0])
         run_log(run, "%s: the bits of the result depend on the number of ranks", loss);
     if (run->data.batching.ranks == 1)
@@ -95,7 +95,7 @@ static void print_memory(const struct run *run)
     uint64_t all = used + pinned + memory.used_bytes[MEM_HUGE];
     char used_size[STR_SIZE_BYTES], pinned_size[STR_SIZE_BYTES], more_size[STR_SIZE_BYTES];
     char evaluating[80] = "", host[80] = "", buffers[48] = "";
-    uint32_t buffers_count = reduction_buffers(&run->update.reduction->options);
+    uint32_t buffers_count = reduction_buffers_count(&run->update.reduction->options);
     if (!is_host)
         snprintf(host, sizeof host, " on the device, %s pinned on the host",
                  str_format_size(pinned, pinned_size));

@@ -157,7 +157,7 @@ static int run_round(struct run *run, uint64_t round, struct step_sums *counts, 
     int status = run_begin_pass(run, round, &memory, err);
     if (status)
         return status;
-    if (reduction_computes(run->update.reduction, round)) {
+    if (reduction_has_micro_batch(run->update.reduction, round)) {
         status = compute_micro_gradients(run, round, &memory, counts, err);
     } else {
         model_walk(run->compute.model, &run->compute.stage, &memory, MODEL_FORWARD);
@@ -201,7 +201,7 @@ int run_update_weights(struct run *run, struct err *err)
         optimizer_update_shard(
             &run->update.optimizer, group, weights_shard(&run->compute.weights, group),
             weights_compute_shard(&run->compute.weights, group), gradients, scalars);
-        status = weights_updated(&run->compute.weights, group, err);
+        status = weights_finish_update(&run->compute.weights, group, err);
     }
     return status;
 }

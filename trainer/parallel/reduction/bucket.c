@@ -19,7 +19,7 @@ static uint32_t rank_of(const struct bucket_exchange *exchange)
     return (uint32_t)exchange->options.comm->rank;
 }
 
-bool bucket_narrows(const struct bucket_exchange_options *options)
+bool bucket_is_narrowed(const struct bucket_exchange_options *options)
 {
     return options->wire.type == DTYPE_BF16 || options->wire.type == DTYPE_F16;
 }
@@ -27,7 +27,7 @@ bool bucket_narrows(const struct bucket_exchange_options *options)
 /* The communication library cannot sum 16-bit types. */
 static bool is_summed(const struct bucket_exchange_options *options)
 {
-    return options->sums && !bucket_narrows(options);
+    return options->sums && !bucket_is_narrowed(options);
 }
 
 /* With device memory, data is neither narrowed nor summed. */
@@ -41,17 +41,17 @@ static unsigned receive_kind(const struct bucket_exchange_options *options)
     return mem_for(is_direct(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
 }
 
-bool bucket_packs(const struct bucket_exchange_options *options)
+bool bucket_needs_packing(const struct bucket_exchange_options *options)
 {
-    assert(!is_direct(options) || !(options->sums || bucket_narrows(options)));
-    return options->sums || bucket_narrows(options) ||
+    assert(!is_direct(options) || !(options->sums || bucket_is_narrowed(options)));
+    return options->sums || bucket_is_narrowed(options) ||
            (!options->ops->device->ops->is_host && !is_direct(options));
 }
 
 size_t bucket_wire_bytes(const struct bucket_exchange_options *options)
 {
-    return bucket_narrows(options) ? dtype_bytes(options->wire.type)
-                                   : ops_master_bytes(options->ops);
+    return bucket_is_narrowed(options) ? dtype_bytes(options->wire.type)
+                                       : ops_master_bytes(options->ops);
 }
 
 static uint64_t received_elements(const struct bucket_exchange_options *options)
@@ -66,15 +66,16 @@ static size_t receive_bytes(const struct bucket_exchange_options *options)
 
 static size_t send_bytes(const struct bucket_exchange_options *options)
 {
-    return bucket_packs(options) ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
-                                       options->chunk_elements * bucket_wire_bytes(options)
-                                 : 0;
+    return bucket_needs_packing(options)
+               ? (size_t)options->pieces_max * (size_t)options->comm->ranks *
+                     options->chunk_elements * bucket_wire_bytes(options)
+               : 0;
 }
 
 uint64_t bucket_widened_bytes(const struct bucket_exchange_options *options)
 {
-    return bucket_narrows(options) ? received_elements(options) * ops_master_bytes(options->ops)
-                                   : 0;
+    return bucket_is_narrowed(options) ? received_elements(options) * ops_master_bytes(options->ops)
+                                       : 0;
 }
 
 int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct err *err)
@@ -86,7 +87,7 @@ int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct 
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
     int status = device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options),
                                         &bucket->receive, err);
-    if (!status && bucket_packs(options))
+    if (!status && bucket_needs_packing(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                         send_bytes(options), &bucket->send, err);
     if (!status)
@@ -165,7 +166,7 @@ static int pack_slice(struct bucket_exchange *exchange, void *target, const void
 {
     struct ops *ops = exchange->options.ops;
     const struct bucket_exchange_wire *wire = &exchange->options.wire;
-    if (!bucket_narrows(&exchange->options))
+    if (!bucket_is_narrowed(&exchange->options))
         return ops->device->ops->copy(ops->device, ops->stream, target, source,
                                       elements * exchange->element_bytes, err);
     ops->table->narrow(ops, wire->type, target, source, wire->scale, elements);
@@ -271,14 +272,14 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     return status;
 }
 
-int bucket_poll(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
+int bucket_poll(struct bucket_exchange *exchange, struct bucket *bucket, bool may_block,
                 bool *ret_done, struct err *err)
 {
     struct comm *comm = exchange->options.comm;
     *ret_done = true;
     for (uint32_t i = 0; i < bucket->works_count; i++) {
         struct comm_work *work = &bucket->works[i];
-        bool done = blocks || work->done;
+        bool done = may_block || work->done;
         int status = done ? comm_wait(comm, work, err) : comm->ops->test(work, &done, err);
         if (status)
             return status;
@@ -296,7 +297,7 @@ static const void *unpack_slice(struct bucket_exchange *exchange, const struct b
     struct ops *ops = exchange->options.ops;
     const struct bucket_exchange_wire *wire = &exchange->options.wire;
     const char *received = (const char *)bucket->receive + at * exchange->wire_bytes;
-    if (!bucket_narrows(&exchange->options))
+    if (!bucket_is_narrowed(&exchange->options))
         return received;
     char *widened = (char *)exchange->widened + at * exchange->element_bytes;
     if (elements > 0)

@@ -40,8 +40,8 @@ struct bucket_exchange_chunk {
 };
 
 /* Returning -errno stops the run. */
-typedef int bucket_exchange_received(void *context, const struct bucket_exchange_chunk *chunk,
-                                     struct err *err);
+typedef int bucket_exchange_on_received(void *context, const struct bucket_exchange_chunk *chunk,
+                                        struct err *err);
 
 struct bucket_exchange_options {
     /* Borrowed, for exclusive use. Neither `sums` nor a 16-bit wire type works with device
@@ -61,7 +61,7 @@ struct bucket_exchange_options {
         float scale; /* applied before rounding; a power of two */
     } wire;
     uint64_t timeout_ns; /* per chunk; 0: none */
-    bucket_exchange_received *received;
+    bucket_exchange_on_received *received;
     void *context;
 };
 

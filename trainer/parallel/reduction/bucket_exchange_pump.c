@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* Once per step, every group may wait; after each micro-batch, every gradient leaf. */
-static uint64_t waiting_max(uint64_t groups_count)
+static uint64_t queue_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
 }
@@ -23,11 +23,11 @@ static uint64_t waiting_max(uint64_t groups_count)
 static int allocate(struct bucket_exchange *exchange, struct err *err)
 {
     int ranks = exchange->options.comm->ranks;
-    exchange->waiting_max = waiting_max(exchange->options.partition->params->groups_count);
-    exchange->waiting = calloc(exchange->waiting_max, sizeof *exchange->waiting);
+    exchange->queue_max = queue_max(exchange->options.partition->params->groups_count);
+    exchange->queue = calloc(exchange->queue_max, sizeof *exchange->queue);
     exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
     exchange->labels = partition_labels(exchange->options.partition, "gradients");
-    bool has_all = exchange->waiting && exchange->sources && exchange->labels;
+    bool has_all = exchange->queue && exchange->sources && exchange->labels;
     for (int i = 0; i < 2; i++) {
         exchange->offsets[i] = calloc((size_t)ranks, sizeof *exchange->offsets[i]);
         exchange->bytes[i] = calloc((size_t)ranks, sizeof *exchange->bytes[i]);
@@ -78,42 +78,42 @@ void bucket_exchange_close(struct bucket_exchange *exchange)
         free(exchange->labels);
     else
         comm_retain(exchange->labels);
-    free(exchange->waiting);
+    free(exchange->queue);
     free(exchange->sources);
     free(exchange);
 }
 
-static int event_is_done(struct bucket_exchange *exchange, struct bucket *bucket, bool blocks,
-                         bool *ret_done, struct err *err)
+static int poll_event(struct bucket_exchange *exchange, struct bucket *bucket, bool may_block,
+                      bool *ret_done, struct err *err)
 {
     struct device *device = exchange->options.ops->device;
     *ret_done = true;
-    if (blocks)
+    if (may_block)
         return device->ops->event_wait(device, bucket->copied, err);
     return device->ops->event_done(device, bucket->copied, ret_done, err);
 }
 
-static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_started,
+static int start_chunk(struct bucket_exchange *exchange, bool may_block, bool *ret_started,
                        struct err *err)
 {
     struct bucket *bucket = &exchange->buckets[exchange->started % BUCKET_EXCHANGE_BUCKETS];
-    struct bucket_exchange_waiting *waiting =
-        &exchange->waiting[exchange->waiting_first % exchange->waiting_max];
+    struct bucket_exchange_queued_group *queued =
+        &exchange->queue[exchange->queue_first % exchange->queue_max];
     *ret_started = false;
-    if (exchange->waiting_count == 0 || bucket->state != BUCKET_FREE)
+    if (exchange->queue_count == 0 || bucket->state != BUCKET_FREE)
         return 0;
     bool is_done = true;
-    int status = bucket->records_reads ? event_is_done(exchange, bucket, blocks, &is_done, err) : 0;
+    int status = bucket->records_reads ? poll_event(exchange, bucket, may_block, &is_done, err) : 0;
     if (status || !is_done)
         return status;
-    bucket->group = waiting->group;
-    bucket->first = waiting->first;
-    bucket->pieces = waiting->pieces;
-    waiting->first += exchange->options.chunk_elements;
-    bucket->is_last = waiting->first >= waiting->end;
+    bucket->group = queued->group;
+    bucket->first = queued->first;
+    bucket->pieces = queued->pieces;
+    queued->first += exchange->options.chunk_elements;
+    bucket->is_last = queued->first >= queued->end;
     if (bucket->is_last) {
-        exchange->waiting_first++;
-        exchange->waiting_count--;
+        exchange->queue_first++;
+        exchange->queue_count--;
     }
     exchange->started++;
     *ret_started = true;
@@ -123,7 +123,7 @@ static int start_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_
     return bucket_pack(exchange, bucket, err);
 }
 
-static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err *err)
+static int send_copied(struct bucket_exchange *exchange, bool may_block, struct err *err)
 {
     int status = 0;
     for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
@@ -131,7 +131,7 @@ static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err
         bool is_done = true;
         if (bucket->state != BUCKET_COPYING)
             continue;
-        status = event_is_done(exchange, bucket, blocks, &is_done, err);
+        status = poll_event(exchange, bucket, may_block, &is_done, err);
         if (!status && !is_done)
             return 0;
         if (!status)
@@ -140,7 +140,7 @@ static int send_copied(struct bucket_exchange *exchange, bool blocks, struct err
     return status;
 }
 
-static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_ended,
+static int end_chunk(struct bucket_exchange *exchange, bool may_block, bool *ret_ended,
                      struct err *err)
 {
     struct ops *ops = exchange->options.ops;
@@ -148,7 +148,7 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
     *ret_ended = false;
     if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
         return 0;
-    int status = bucket_poll(exchange, bucket, blocks, ret_ended, err);
+    int status = bucket_poll(exchange, bucket, may_block, ret_ended, err);
     if (status || !*ret_ended)
         return status;
     bucket->state = BUCKET_FREE;
@@ -162,27 +162,27 @@ static int end_chunk(struct bucket_exchange *exchange, bool blocks, bool *ret_en
 }
 
 /* If blocks, waits for the oldest chunk. */
-static int try_progress(struct bucket_exchange *exchange, bool blocks, bool *ret_progressed,
+static int try_progress(struct bucket_exchange *exchange, bool may_block, bool *ret_progressed,
                         struct err *err)
 {
     bool ended = false, started = true;
-    int status = send_copied(exchange, blocks, err);
+    int status = send_copied(exchange, may_block, err);
     if (!status)
-        status = end_chunk(exchange, blocks, &ended, err);
+        status = end_chunk(exchange, may_block, &ended, err);
     *ret_progressed = ended;
     while (!status && started) {
-        status = start_chunk(exchange, blocks, &started, err);
+        status = start_chunk(exchange, may_block, &started, err);
         *ret_progressed = *ret_progressed || started;
     }
     return status;
 }
 
-static int make_progress(struct bucket_exchange *exchange, bool blocks, bool *ret_progressed,
+static int make_progress(struct bucket_exchange *exchange, bool may_block, bool *ret_progressed,
                          struct err *err)
 {
     *ret_progressed = false;
     if (!exchange->status)
-        exchange->status = try_progress(exchange, blocks, ret_progressed, &exchange->detail);
+        exchange->status = try_progress(exchange, may_block, ret_progressed, &exchange->detail);
     if (exchange->status && err)
         *err = exchange->detail;
     return exchange->status;
@@ -204,24 +204,24 @@ int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
     for (uint32_t rank = 0; rank < (uint32_t)exchange->options.comm->ranks; rank++)
         if (bucket_part(exchange, group, rank).elements > end)
             end = bucket_part(exchange, group, rank).elements;
-    assert(exchange->waiting_count < exchange->waiting_max);
-    uint64_t at = exchange->waiting_first + exchange->waiting_count++;
-    exchange->waiting[at % exchange->waiting_max] =
-        (struct bucket_exchange_waiting){.group = group, .end = end, .pieces = *pieces};
+    assert(exchange->queue_count < exchange->queue_max);
+    uint64_t at = exchange->queue_first + exchange->queue_count++;
+    exchange->queue[at % exchange->queue_max] =
+        (struct bucket_exchange_queued_group){.group = group, .end = end, .pieces = *pieces};
     return bucket_exchange_pump(exchange, err);
 }
 
 bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
 {
-    return !exchange || (exchange->waiting_count == 0 && exchange->ended == exchange->started);
+    return !exchange || (exchange->queue_count == 0 && exchange->ended == exchange->started);
 }
 
 /* True if an unfinished chunk reads from source. */
 static bool is_reading(const struct bucket_exchange *exchange, const void *source)
 {
-    for (uint64_t i = 0; i < exchange->waiting_count; i++)
-        if (exchange->waiting[(exchange->waiting_first + i) % exchange->waiting_max]
-                .pieces.sources[0] == source)
+    for (uint64_t i = 0; i < exchange->queue_count; i++)
+        if (exchange->queue[(exchange->queue_first + i) % exchange->queue_max].pieces.sources[0] ==
+            source)
             return true;
     for (uint64_t n = exchange->ended; n < exchange->started; n++)
         if (exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS].pieces.sources[0] == source)

@@ -20,7 +20,7 @@ static bool has_replicas(const struct partition *partition)
 
 static bool has_shards(const struct gradient_sync_options *options)
 {
-    return reduction_exchanges_each(&options->reduction) &&
+    return reduction_exchanges_each_micro_batch(&options->reduction) &&
            has_replicas(options->reduction.partition);
 }
 
@@ -78,7 +78,7 @@ int gradient_sync_open(struct gradient_sync *sync, const struct gradient_sync_op
     struct device *device = reduction->ops->device;
     int status = 0;
     *sync = (struct gradient_sync){.options = *options};
-    if (reduction_exchanges_each(reduction))
+    if (reduction_exchanges_each_micro_batch(reduction))
         status = gradient_leaves_init(&sync->leaves, reduction->ops, reduction->partition, err);
     if (!status && has_shards(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
@@ -150,12 +150,6 @@ void gradient_sync_close(struct gradient_sync *sync)
     *sync = (struct gradient_sync){0};
 }
 
-int gradient_sync_acquire(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
-                          struct err *err)
-{
-    return gradient_leaves_acquire(&sync->leaves, group, ret_gradients, err);
-}
-
 static int begin_sum(struct gradient_sync *sync, struct err *err)
 {
     const struct gradient_sync_sum *sum = &sync->sums[sync->sums_begun++];
@@ -166,12 +160,12 @@ static int begin_sum(struct gradient_sync *sync, struct err *err)
 /* Starts gathers in order while there is room. */
 static int pump_sums(struct gradient_sync *sync, struct err *err)
 {
-    bool has_room = false;
-    int status = sync->gather ? param_gather_pump(sync->gather, &has_room, err) : 0;
-    while (!status && has_room && sync->sums_begun < sync->sums_count) {
+    bool has_free_slot = false;
+    int status = sync->gather ? param_gather_pump(sync->gather, &has_free_slot, err) : 0;
+    while (!status && has_free_slot && sync->sums_begun < sync->sums_count) {
         status = begin_sum(sync, err);
         if (!status)
-            status = param_gather_pump(sync->gather, &has_room, err);
+            status = param_gather_pump(sync->gather, &has_free_slot, err);
     }
     return status;
 }
@@ -186,12 +180,12 @@ int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
     return status ? status : pump_sums(sync, err);
 }
 
-bool gradient_sync_gathers(const struct gradient_sync *sync, uint64_t group)
+static bool is_gathered(const struct gradient_sync *sync, uint64_t group)
 {
     return sync->gather && partition_replicas(sync->options.reduction.partition, group) > 1;
 }
 
-void *gradient_sync_shard(const struct gradient_sync *sync, uint64_t group, void *arena)
+static void *shard_place(const struct gradient_sync *sync, uint64_t group, void *arena)
 {
     const struct reduction_options *options = &sync->options.reduction;
     const struct partition *partition = options->partition;
@@ -207,11 +201,11 @@ int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *
     struct ops *ops = sync->options.reduction.ops;
     const struct partition *partition = sync->options.reduction.partition;
     size_t element_bytes = ops_master_bytes(ops);
-    if (!gradient_sync_gathers(sync, group))
+    if (!is_gathered(sync, group))
         return 0;
     struct span part = partition_trained_part(partition, group, partition->options.rank);
     struct span shard = partition_trained_shard(partition, group, partition->options.rank);
-    char *buffer = gradient_sync_shard(sync, group, arena);
+    char *buffer = shard_place(sync, group, arena);
     char *place = buffer + (part.offset - shard.offset) * element_bytes;
     int status = 0;
     if (part.elements > 0 && sum != place)
@@ -233,38 +227,16 @@ int gradient_sync_finish(struct gradient_sync *sync, struct err *err)
     return status;
 }
 
-int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, struct err *err)
+int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, void *arena, void **ret_shard,
+                       struct err *err)
 {
+    if (!is_gathered(sync, group))
+        return 0;
+    *ret_shard = shard_place(sync, group, arena);
     return param_gather_wait(sync->gather, group, err);
 }
 
 uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync)
 {
     return bucket_exchange_waited_ns(sync->exchange) + param_gather_waited_ns(sync->gather);
-}
-
-int reduction_sync_connect(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_connect(reduction->sync, err);
-}
-
-int reduction_sync_open_exchange(struct reduction *reduction, struct err *err)
-{
-    return gradient_sync_open_exchange(reduction->sync, err);
-}
-
-int reduction_sync_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                         struct err *err)
-{
-    if (!gradient_sync_gathers(reduction->sync, group)) {
-        *ret_gradients = reduction_part(reduction, group);
-        return 0;
-    }
-    *ret_gradients = gradient_sync_shard(reduction->sync, group, reduction->arena);
-    return gradient_sync_wait(reduction->sync, group, err);
-}
-
-uint64_t reduction_sync_waited_ns(const struct reduction *reduction)
-{
-    return gradient_sync_waited_ns(reduction->sync);
 }

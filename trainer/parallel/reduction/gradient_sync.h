@@ -4,13 +4,13 @@
  *
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
- *     if micro-batches are exchanged: gradient_sync_acquire before a pass writes a group
+ *     if micro-batches are exchanged: gradient_leaves_acquire before a pass writes a group
  *     // all ranks pass received chunks to options.received
  *     gradient_sync_send(&sync, group, &pieces, err);
  *     // once options.received has summed this rank's part
  *     gradient_sync_share(&sync, group, sum, arena, err);
  *     gradient_sync_finish(&sync, err);
- *     gradient_sync_wait(&sync, group, err);  // gradient_sync_shard is complete
+ *     gradient_sync_wait(&sync, group, arena, &shard, err);
  *
  * Ranks complete sums at different points of the pass, so gradient_sync_share must not wait for
  * other ranks. It queues sums that do not fit; later calls, at the latest gradient_sync_finish,
@@ -22,14 +22,14 @@
 #include "trainer/parallel/param_gather.h"
 #include "trainer/parallel/reduction/bucket_exchange.h"
 #include "trainer/parallel/reduction/gradient_leaves.h"
-#include "trainer/parallel/reduction/reduction.h"
+#include "trainer/parallel/reduction/reduction_options.h"
 
 struct gradient_sync_options {
     struct reduction_options reduction;
     /* The remaining fields are as in bucket_exchange_options. */
     uint32_t pieces_max, pieces_total_max;
     bool sums;
-    bucket_exchange_received *received;
+    bucket_exchange_on_received *received;
     void *context;
 };
 
@@ -49,7 +49,9 @@ struct gradient_sync {
     /* [groups_count]: parts summed in this step; gathers of the first sums_begun have begun. */
     struct gradient_sync_sum *sums;
     uint64_t sums_count, sums_begun;
-    struct gradient_leaves leaves; /* used only if micro-batches are exchanged */
+    /* Used if micro-batches are exchanged. A rank without a micro-batch in a round must acquire
+     * each group too, so that it does not run ahead of its receives. */
+    struct gradient_leaves leaves;
     /* Gathered gradients of this rank's shards; NULL if stored in the arena or not gathered. */
     void *shards;
 };
@@ -63,10 +65,6 @@ int gradient_sync_open_exchange(struct gradient_sync *sync, struct err *err);
 bool gradient_sync_is_idle(const struct gradient_sync *sync);
 void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed struct */
 
-/* Returns the memory for the group's gradients. A rank without a micro-batch in this round must
- * call it too, so that it does not run ahead of its receives. */
-int gradient_sync_acquire(struct gradient_sync *sync, uint64_t group, void **ret_gradients,
-                          struct err *err);
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
 /* Shares the sum of this rank's part. arena: the gradients of all trained parameters, of which this
@@ -75,19 +73,11 @@ int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *
                         struct err *err);
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err);
 
-/* gradient_sync_gathers: whether other ranks sum parts of this rank's shard. If so,
- * gradient_sync_shard returns the gathered shard. */
-bool gradient_sync_gathers(const struct gradient_sync *sync, uint64_t group);
-void *gradient_sync_shard(const struct gradient_sync *sync, uint64_t group, void *arena);
-int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, struct err *err);
+/* Blocks until the gradients of this rank's shard are gathered. Leaves *ret_shard unchanged if no
+ * other rank sums a part of the shard. arena: as above. */
+int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, void *arena, void **ret_shard,
+                       struct err *err);
 /* Total time blocked in the calls above. */
 uint64_t gradient_sync_waited_ns(const struct gradient_sync *sync);
-
-/* Hooks of reduction_ops, for methods with base.sync. */
-int reduction_sync_connect(struct reduction *reduction, struct err *err);
-int reduction_sync_open_exchange(struct reduction *reduction, struct err *err);
-int reduction_sync_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                         struct err *err);
-uint64_t reduction_sync_waited_ns(const struct reduction *reduction);
 
 #endif

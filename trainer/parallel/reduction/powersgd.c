@@ -11,7 +11,8 @@
 
 #define LENGTH_EPSILON 1e-8 /* keeps a zero column zero */
 
-uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param)
+uint64_t powersgd_compression_rank(const struct powersgd_options *options,
+                                   const struct param *param)
 {
     uint64_t rows = param->shape[0], cols = param->rank == 2 ? param->shape[1] : 1;
     uint64_t rank_max = rows < cols ? rows : cols,

@@ -24,7 +24,8 @@ struct powersgd_options {
 
 /* Returns the number of columns of P and Q; 0 if the tensor is frozen, not a matrix, or not
  * compressed enough: (rows + cols) * rank * min_rate >= rows * cols. */
-uint64_t powersgd_rank_of(const struct powersgd_options *options, const struct param *param);
+uint64_t powersgd_compression_rank(const struct powersgd_options *options,
+                                   const struct param *param);
 
 /* Fills the initial Q with normally distributed random numbers, derived from the seed, the name and
  * the step. */

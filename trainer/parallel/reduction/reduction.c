@@ -3,12 +3,14 @@
  */
 #include "trainer/parallel/reduction/reduction.h"
 
+#include "trainer/parallel/reduction/gradient_sync.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct reduction_ops *ops_of(const struct reduction_options *options)
+static const struct reduction_ops *method_of(const struct reduction_options *options)
 {
     static const struct reduction_ops *const methods[] = {
         [REDUCTION_CANONICAL] = &reduction_canonical_ops,
@@ -17,41 +19,29 @@ static const struct reduction_ops *ops_of(const struct reduction_options *option
     return methods[options->kind];
 }
 
-bool reduction_is_alone(const struct reduction_options *options)
+uint32_t reduction_buffers_count(const struct reduction_options *options)
 {
-    return options->is_local || options->batching.ranks == 1;
+    return method_of(options)->buffers(options);
 }
 
-bool reduction_exchanges_each(const struct reduction_options *options)
-{
-    return options->batching.interleaved && !reduction_is_alone(options);
-}
-
-uint64_t reduction_micros(const struct reduction_options *options)
-{
-    return batching_micros(&options->batching);
-}
-
-uint32_t reduction_buffers(const struct reduction_options *options)
-{
-    return ops_of(options)->buffers(options);
-}
-
-void reduction_rank_dependence(const struct reduction_options *options, char *text, size_t bytes)
+void reduction_describe_rank_dependence(const struct reduction_options *options, char *text,
+                                        size_t bytes)
 {
     const struct bucket_exchange_wire *wire = &options->wire;
     bool rounds =
-        !reduction_is_alone(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
+        !reduction_is_local(options) && (wire->type == DTYPE_BF16 || wire->type == DTYPE_F16);
     text[0] = '\0';
     if (options->is_local) {
         snprintf(text, bytes, "local updates of %u ranks", options->batching.ranks);
         return;
     }
     if (options->kind != REDUCTION_CANONICAL || rounds)
-        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", ops_of(options)->name,
+        snprintf(text, bytes, "reduction %s%s%s on %u rank%s%s", method_of(options)->name,
                  rounds ? " in " : "", rounds ? dtype_name(wire->type) : "",
-                 options->batching.ranks, reduction_is_alone(options) ? "" : "s",
-                 reduction_exchanges_each(options) ? ", each micro-batch's gradients in turn" : "");
+                 options->batching.ranks, reduction_is_local(options) ? "" : "s",
+                 reduction_exchanges_each_micro_batch(options)
+                     ? ", each micro-batch's gradients in turn"
+                     : "");
 }
 
 /* The number of ranks that used this method before the checkpoint; 0: a different method was
@@ -69,15 +59,15 @@ const char *reduction_resume_warning(const struct reduction *reduction, const ch
                                      uint64_t step)
 {
     bool had_ranks =
-        !reduction_is_alone(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
+        !reduction_is_local(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
     return had_ranks && reduction->ops->resume_warning
                ? reduction->ops->resume_warning(reduction, step)
                : NULL;
 }
 
-bool reduction_adds(const struct reduction_options *options)
+bool reduction_accumulates(const struct reduction_options *options)
 {
-    return ops_of(options)->adds && !reduction_exchanges_each(options);
+    return method_of(options)->accumulates && !reduction_exchanges_each_micro_batch(options);
 }
 
 int reduction_open(const struct reduction_options *options, struct reduction **ret_reduction,
@@ -87,12 +77,12 @@ int reduction_open(const struct reduction_options *options, struct reduction **r
         calloc(options->partition->params->groups_count, sizeof *group_gradients);
     if (!group_gradients)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
-    int status = ops_of(options)->open(options, ret_reduction, err);
+    int status = method_of(options)->open(options, ret_reduction, err);
     if (status) {
         free(group_gradients);
         return status;
     }
-    (*ret_reduction)->ops = ops_of(options);
+    (*ret_reduction)->ops = method_of(options);
     (*ret_reduction)->options = *options;
     (*ret_reduction)->group_gradients = group_gradients;
     return 0;
@@ -100,12 +90,14 @@ int reduction_open(const struct reduction_options *options, struct reduction **r
 
 int reduction_connect(struct reduction *reduction, struct err *err)
 {
-    return reduction_is_alone(&reduction->options) ? 0 : reduction->ops->connect(reduction, err);
+    if (reduction->sync)
+        return gradient_sync_connect(reduction->sync, err);
+    return reduction_is_local(&reduction->options) ? 0 : reduction->ops->connect(reduction, err);
 }
 
 int reduction_open_exchange(struct reduction *reduction, struct err *err)
 {
-    return reduction->sync ? reduction->ops->open_exchange(reduction, err) : 0;
+    return reduction->sync ? gradient_sync_open_exchange(reduction->sync, err) : 0;
 }
 
 void reduction_close(struct reduction *reduction)
@@ -120,13 +112,13 @@ uint64_t reduction_rounds(const struct reduction *reduction)
 {
     const struct reduction_options *options = &reduction->options;
     uint64_t ranks = options->batching.ranks;
-    if (reduction_exchanges_each(options))
-        return (reduction_micros(options) + ranks - 1) / ranks;
+    if (reduction_exchanges_each_micro_batch(options))
+        return (batching_micros(&options->batching) + ranks - 1) / ranks;
     /* each rank exchanges in its own last round */
     return batching_owned_count(&options->batching);
 }
 
-bool reduction_computes(const struct reduction *reduction, uint64_t round)
+bool reduction_has_micro_batch(const struct reduction *reduction, uint64_t round)
 {
     return round < batching_owned_count(&reduction->options.batching);
 }
@@ -134,8 +126,9 @@ bool reduction_computes(const struct reduction *reduction, uint64_t round)
 bool reduction_is_hookless(const struct reduction *reduction, uint64_t round)
 {
     const struct reduction_options *options = &reduction->options;
-    return reduction_is_alone(options) || !reduction->ops->release_group ||
-           (!reduction_exchanges_each(options) && round + 1 < reduction_rounds(reduction));
+    return reduction_is_local(options) || !reduction->ops->release_group ||
+           (!reduction_exchanges_each_micro_batch(options) &&
+            round + 1 < reduction_rounds(reduction));
 }
 
 int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
@@ -150,7 +143,7 @@ void reduction_set_memory(struct reduction *reduction, uint64_t round, struct mo
     memory->group_gradients = reduction->group_gradients;
 }
 
-static void note_failure(struct reduction *reduction, int status, const struct err *err)
+static void record_failure(struct reduction *reduction, int status, const struct err *err)
 {
     if (!status || reduction->status)
         return;
@@ -169,14 +162,14 @@ void reduction_acquire(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
     if (is_exchanged(reduction, group))
-        note_failure(reduction, reduction->ops->acquire_group(reduction, group, &err), &err);
+        record_failure(reduction, reduction->ops->acquire_group(reduction, group, &err), &err);
 }
 
 void reduction_release(struct reduction *reduction, uint64_t group)
 {
     struct err err = {0};
     if (is_exchanged(reduction, group))
-        note_failure(reduction, reduction->ops->release_group(reduction, group, &err), &err);
+        record_failure(reduction, reduction->ops->release_group(reduction, group, &err), &err);
 }
 
 int reduction_end_round(struct reduction *reduction, uint64_t round, struct err *err)
@@ -203,8 +196,12 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 {
     const struct reduction_options *options = &reduction->options;
     const struct partition *partition = options->partition;
-    if (reduction->sync)
-        return reduction->ops->shard(reduction, group, ret_gradients, err);
+    if (reduction->sync) {
+        void *shard = NULL;
+        int status = gradient_sync_wait(reduction->sync, group, reduction->arena, &shard, err);
+        *ret_gradients = shard ? shard : reduction_part(reduction, group);
+        return status;
+    }
     *ret_gradients = (const char *)reduction->arena +
                      partition_trained_shard(partition, group, partition->options.rank).offset *
                          ops_master_bytes(options->ops);
@@ -213,5 +210,5 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 
 uint64_t reduction_waited_ns(const struct reduction *reduction)
 {
-    return reduction->sync ? reduction->ops->waited_ns(reduction) : reduction->waited_ns;
+    return reduction->sync ? gradient_sync_waited_ns(reduction->sync) : reduction->waited_ns;
 }

@@ -20,7 +20,7 @@
  *         reduction_begin(r, step, err);
  *         for each round < reduction_rounds(r):
  *             reduction_set_memory(r, round, &memory);
- *             a backward pass, or if !reduction_computes(r, round) a model_walk of one,
+ *             a backward pass, or if !reduction_has_micro_batch(r, round) a model_walk of one,
  *                 whose hooks call reduction_acquire and reduction_release;
  *                 reduction_is_hookless(r, round) needs no hooks
  *             reduction_end_round(r, round, err);
@@ -35,36 +35,8 @@
 #ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_REDUCTION_H
 #define MILLRACE_TRAINER_PARALLEL_REDUCTION_REDUCTION_H
 
-#include "comm/comm.h"
-#include "loader/loader.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/partition.h"
-#include "trainer/parallel/reduction/bucket_exchange.h"
-#include "trainer/parallel/reduction/powersgd.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-enum reduction_kind { REDUCTION_CANONICAL, REDUCTION_FAST, REDUCTION_POWERSGD };
-
-struct reduction_options {
-    enum reduction_kind kind;
-    struct comm *comm; /* borrowed; split by reduction_connect */
-    struct ops *ops;
-    const struct partition *partition;
-    /* Interleaved: gradients are exchanged after each micro-batch. */
-    struct batching batching;
-    uint64_t bucket_bytes; /* sent at a time, over all parts */
-    uint64_t timeout_ns;   /* 0: none */
-    /* Type of gradients on the wire; sums are sent in the master type. */
-    struct bucket_exchange_wire wire;
-    struct powersgd_options powersgd;
-    /* Borrowed. While true, each exchange blocks the pass. Otherwise the order of communication
-     * calls depends on timing, which comm_checked_open rejects. NULL: false. */
-    const bool *serialized;
-    /* Ranks exchange nothing; the partition is that of one rank. */
-    bool is_local;
-};
+#include "trainer/parallel/reduction/reduction_options.h"
 
 struct gradient_sync;
 struct reduction;
@@ -74,15 +46,13 @@ struct reduction;
 struct reduction_ops {
     const char *name;
     /* Passes add to the gradients unless micro-batches are exchanged. */
-    bool adds;
+    bool accumulates;
     uint32_t (*buffers)(const struct reduction_options *options);
     /* The caller sets the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
-    /* Called only with several ranks. connect is collective; open_exchange (optional) allocates
-     * communication memory. */
+    /* Collective; called only with several ranks and without base.sync. */
     int (*connect)(struct reduction *reduction, struct err *err);
-    int (*open_exchange)(struct reduction *reduction, struct err *err);
     void (*close)(struct reduction *reduction);
 
     int (*begin)(struct reduction *reduction, uint64_t step, struct err *err);
@@ -98,10 +68,6 @@ struct reduction_ops {
     int (*finish)(struct reduction *reduction, struct err *err);
 
     const void *(*part)(const struct reduction *reduction, uint64_t group);
-    /* Called if base.sync is set. */
-    int (*shard)(struct reduction *reduction, uint64_t group, const void **ret_gradients,
-                 struct err *err);
-    uint64_t (*waited_ns)(const struct reduction *reduction);
     /* Optional; called only with several ranks. */
     const char *(*resume_warning)(const struct reduction *reduction, uint64_t step);
 };
@@ -129,22 +95,23 @@ int reduction_open_exchange(struct reduction *reduction, struct err *err);
 void reduction_close(struct reduction *reduction); /* NULL is fine */
 
 /* Number of buffers that hold the gradients of all groups. */
-uint32_t reduction_buffers(const struct reduction_options *options);
+uint32_t reduction_buffers_count(const struct reduction_options *options);
 /* Describes why the bits depend on the number of ranks: "reduction fast on 2 ranks"; "" if they do
  * not. */
 enum { REDUCTION_DEPENDENCE_BYTES = 128 };
-void reduction_rank_dependence(const struct reduction_options *options, char *text, size_t bytes);
+void reduction_describe_rank_dependence(const struct reduction_options *options, char *text,
+                                        size_t bytes);
 /* Describes reduction state that the checkpoint of `step` lacks; NULL if none. numerics_id: from
- * the checkpoint; contains the text of reduction_rank_dependence. */
+ * the checkpoint; contains the text of reduction_describe_rank_dependence. */
 const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
                                      uint64_t step);
 /* True if passes must add to the gradients (model_config). Does not use the partition. */
-bool reduction_adds(const struct reduction_options *options);
+bool reduction_accumulates(const struct reduction_options *options);
 
 /* Rounds per step: the number of this rank's micro-batches, or, if micro-batches are exchanged, the
  * maximum over ranks. */
 uint64_t reduction_rounds(const struct reduction *reduction);
-bool reduction_computes(const struct reduction *reduction, uint64_t round);
+bool reduction_has_micro_batch(const struct reduction *reduction, uint64_t round);
 /* True if the round's pass writes to one arena and calls no hooks, so a graph can record it. */
 bool reduction_is_hookless(const struct reduction *reduction, uint64_t round);
 
@@ -166,11 +133,6 @@ int reduction_shard(struct reduction *reduction, uint64_t group, const void **re
 
 /* Total time blocked on other ranks, not hidden by the passes. */
 uint64_t reduction_waited_ns(const struct reduction *reduction);
-
-/* For the methods. True with one rank or if is_local. */
-bool reduction_is_alone(const struct reduction_options *options);
-bool reduction_exchanges_each(const struct reduction_options *options);
-uint64_t reduction_micros(const struct reduction_options *options);
 
 extern const struct reduction_ops reduction_canonical_ops, reduction_fast_ops,
     reduction_powersgd_ops;

@@ -10,6 +10,7 @@
  * - if they are exchanged after each micro-batch: leaves, taken from the ranks in turn.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
+#include "trainer/parallel/reduction/reduction.h"
 #include "trainer/parallel/reduction/tree.h"
 
 #include <assert.h>
@@ -76,7 +77,7 @@ static uint32_t buffers(const struct reduction_options *options)
 {
     uint64_t first, count;
     owned_range(options, options->batching.rank, &first, &count);
-    return reduction_exchanges_each(options) ? 0 : tree_buffers(first, count);
+    return reduction_exchanges_each_micro_batch(options) ? 0 : tree_buffers_count(first, count);
 }
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
@@ -93,7 +94,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     whole->depth = part.depth;
     whole->next = part.next;
     memcpy(whole->sizes, part.sizes, sizeof whole->sizes);
-    if (whole->next < reduction_micros(&canonical->base.options))
+    if (whole->next < batching_micros(&canonical->base.options.batching))
         return 0;
     return gradient_sync_share(&canonical->sync, chunk->group, tree_finish(whole),
                                canonical->base.arena, err);
@@ -108,8 +109,9 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
     canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
     if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
-    uint64_t pieces_total = 0,
-             last = (reduction_micros(options) - 1) % ranks; /* rank of the last micro-batch */
+    uint64_t pieces_total = 0;
+    uint64_t last =
+        (batching_micros(&options->batching) - 1) % ranks; /* has the last micro-batch */
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint64_t sizes[TREE_LEVELS_MAX];
         uint32_t count = pieces_of(options, rank, sizes);
@@ -127,7 +129,7 @@ static int open_parts(struct canonical *canonical, const struct reduction_option
     const struct partition *partition = options->partition;
     uint64_t groups_count = partition->params->groups_count;
     int status = tree_init(&canonical->parts, options->ops, partition->trained_parts.elements, 0,
-                           reduction_micros(options), err);
+                           batching_micros(&options->batching), err);
     if (status)
         return status;
     canonical->group_parts = calloc(groups_count, sizeof *canonical->group_parts);
@@ -170,11 +172,11 @@ static int canonical_open(const struct reduction_options *options, struct reduct
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     owned_range(options, options->batching.rank, &first, &count);
     int status = 0;
-    if (!reduction_exchanges_each(options))
+    if (!reduction_exchanges_each_micro_batch(options))
         status = tree_init(&canonical->local, options->ops,
                            options->partition->params->trained_elements, first, count, err);
     canonical->base.arena = canonical->local.buffers[0];
-    if (!status && !reduction_is_alone(options))
+    if (!status && !reduction_is_local(options))
         status = open_parts(canonical, options, err);
     if (status) {
         canonical_close(&canonical->base);
@@ -210,10 +212,10 @@ static void end_leaf(struct reduction *reduction)
 
 static int acquire_group(struct reduction *reduction, uint64_t group, struct err *err)
 {
-    if (!reduction_exchanges_each(&reduction->options))
+    if (!reduction_exchanges_each_micro_batch(&reduction->options))
         return 0;
-    return gradient_sync_acquire(&canonical_of(reduction)->sync, group,
-                                 &reduction->group_gradients[group], err);
+    return gradient_leaves_acquire(&canonical_of(reduction)->sync.leaves, group,
+                                   &reduction->group_gradients[group], err);
 }
 
 /* Sets pieces to a group's subtrees, including the last leaf. */
@@ -233,7 +235,7 @@ static int release_group(struct reduction *reduction, uint64_t group, struct err
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
     struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_counts
                                                               : canonical->counts};
-    if (reduction_exchanges_each(&reduction->options))
+    if (reduction_exchanges_each_micro_batch(&reduction->options))
         pieces.sources[0] = gradient_leaves_release(&canonical->sync.leaves, group);
     else
         push_last_leaf(canonical, group, &pieces);
@@ -252,7 +254,7 @@ static const void *part(const struct reduction *reduction, uint64_t group)
 {
     const struct canonical *canonical = (const struct canonical *)reduction;
     const struct reduction_options *options = &reduction->options;
-    if (!reduction_is_alone(options))
+    if (!reduction_is_local(options))
         return canonical->group_parts[group].buffers[0];
     return (const char *)reduction->arena +
            options->partition->params->groups[group].trained_offset *
@@ -263,8 +265,6 @@ const struct reduction_ops reduction_canonical_ops = {
     .name = "canonical",
     .buffers = buffers,
     .open = canonical_open,
-    .connect = reduction_sync_connect,
-    .open_exchange = reduction_sync_open_exchange,
     .close = canonical_close,
     .begin = begin,
     .leaf = leaf,
@@ -273,6 +273,4 @@ const struct reduction_ops reduction_canonical_ops = {
     .release_group = release_group,
     .finish = finish,
     .part = part,
-    .shard = reduction_sync_shard,
-    .waited_ns = reduction_sync_waited_ns,
 };

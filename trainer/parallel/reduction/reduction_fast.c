@@ -8,6 +8,7 @@
  *   rank's parts.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
+#include "trainer/parallel/reduction/reduction.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -41,13 +42,14 @@ gradient_sync_options_of(const struct reduction_options *options, void *context)
 
 static uint64_t own_elements(const struct reduction_options *options)
 {
-    return reduction_exchanges_each(options) ? options->partition->trained_parts.elements
-                                             : options->partition->params->trained_elements;
+    return reduction_exchanges_each_micro_batch(options)
+               ? options->partition->trained_parts.elements
+               : options->partition->params->trained_elements;
 }
 
 static uint32_t buffers(const struct reduction_options *options)
 {
-    return !reduction_exchanges_each(options);
+    return !reduction_exchanges_each_micro_batch(options);
 }
 
 static void *part_place(const struct fast *fast, uint64_t group)
@@ -127,8 +129,8 @@ static int fast_open(const struct reduction_options *options, struct reduction *
     int status = device->ops->mem_alloc(
         device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
         own_elements(options) * ops_master_bytes(options->ops),
-        reduction_exchanges_each(options) ? &fast->parts : &fast->base.arena, err);
-    if (!status && !reduction_is_alone(options))
+        reduction_exchanges_each_micro_batch(options) ? &fast->parts : &fast->base.arena, err);
+    if (!status && !reduction_is_local(options))
         status = open_sync(fast, options, err);
     if (status) {
         fast_close(&fast->base);
@@ -157,10 +159,10 @@ static int acquire_group(struct reduction *reduction, uint64_t group, struct err
 {
     struct ops *ops = reduction->options.ops;
     void **gradients = &reduction->group_gradients[group];
-    if (!reduction_exchanges_each(&reduction->options))
+    if (!reduction_exchanges_each_micro_batch(&reduction->options))
         return 0;
-    int status = gradient_sync_acquire(&fast_of(reduction)->sync, group, gradients, err);
-    if (status || reduction_computes(reduction, reduction->round))
+    int status = gradient_leaves_acquire(&fast_of(reduction)->sync.leaves, group, gradients, err);
+    if (status || reduction_has_micro_batch(reduction, reduction->round))
         return status;
     uint64_t elements = partition_trained_group(reduction->options.partition, group).elements;
     return ops->device->ops->fill(ops->device, ops->stream, *gradients, 0,
@@ -193,16 +195,12 @@ static const void *part(const struct reduction *reduction, uint64_t group)
 const struct reduction_ops reduction_fast_ops = {
     .name = "fast",
     .buffers = buffers,
-    .adds = true,
+    .accumulates = true,
     .open = fast_open,
-    .connect = reduction_sync_connect,
-    .open_exchange = reduction_sync_open_exchange,
     .close = fast_close,
     .begin = begin,
     .acquire_group = acquire_group,
     .release_group = release_group,
     .finish = finish,
     .part = part,
-    .shard = reduction_sync_shard,
-    .waited_ns = reduction_sync_waited_ns,
 };

@@ -73,7 +73,7 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
         return err_set(err, -ENOMEM, "out of memory for the compression of gradients");
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
-        uint64_t rank = powersgd_rank_of(&options->powersgd, param);
+        uint64_t rank = powersgd_compression_rank(&options->powersgd, param);
         if (param->frozen)
             continue;
         powersgd->pieces[powersgd->pieces_count++] =
@@ -190,7 +190,7 @@ static int powersgd_open(const struct reduction_options *options, struct reducti
     powersgd->base.options = *options;
     int status = device->ops->mem_alloc(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                         gradient_bytes(options), &powersgd->base.arena, err);
-    if (!status && !reduction_is_alone(options))
+    if (!status && !reduction_is_local(options))
         status = open_pieces(powersgd, options, err);
     if (status) {
         powersgd_close(&powersgd->base);
@@ -323,7 +323,7 @@ static int finish(struct reduction *reduction, struct err *err)
     struct powersgd *powersgd = powersgd_of(reduction);
     const struct reduction_options *options = &reduction->options;
     uint64_t began_ns = clock_now_ns();
-    if (reduction_is_alone(options))
+    if (reduction_is_local(options))
         return 0;
     bool compresses = powersgd->step >= options->powersgd.start_step;
     int status = compresses ? compress(powersgd, err)
@@ -357,7 +357,7 @@ static const char *resume_warning(const struct reduction *reduction, uint64_t st
 
 const struct reduction_ops reduction_powersgd_ops = {
     .name = "powersgd",
-    .adds = true,
+    .accumulates = true,
     .buffers = buffers,
     .open = powersgd_open,
     .connect = powersgd_connect,

@@ -24,8 +24,8 @@ static bool is_pair(uint64_t below, uint64_t top, uint64_t next)
 
 /* Computes the sizes on the stack after the leaves from `first` on are pushed, and the maximum
  * depth, including the leaf being filled. */
-static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
-                          uint32_t *ret_depth_max)
+static uint32_t simulate_pushes(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_LEVELS_MAX],
+                                uint32_t *ret_depth_max)
 {
     uint32_t depth = 0;
     *ret_depth_max = 0;
@@ -39,18 +39,18 @@ static uint32_t run_stack(uint64_t first, uint64_t leaves, uint64_t sizes[TREE_L
     return depth;
 }
 
-uint32_t tree_buffers(uint64_t first, uint64_t leaves)
+uint32_t tree_buffers_count(uint64_t first, uint64_t leaves)
 {
     uint64_t sizes[TREE_LEVELS_MAX];
     uint32_t depth;
-    run_stack(first, leaves, sizes, &depth);
+    simulate_pushes(first, leaves, sizes, &depth);
     return depth;
 }
 
 uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX])
 {
     uint32_t depth;
-    return run_stack(first, leaves, ret_sizes, &depth);
+    return simulate_pushes(first, leaves, ret_sizes, &depth);
 }
 
 int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t first,
@@ -58,7 +58,7 @@ int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t fi
 {
     assert(elements > 0 && leaves > 0);
     *tree = (struct tree){.ops = ops, .elements = elements, .first = first, .next = first};
-    uint32_t count = tree_buffers(first, leaves);
+    uint32_t count = tree_buffers_count(first, leaves);
     for (uint32_t i = 0; i < count; i++) {
         int status =
             ops->device->ops->mem_alloc(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
@@ -123,7 +123,7 @@ static bool top_is_pair(const struct tree *tree)
     return depth > 1 && is_pair(tree->sizes[depth - 2], tree->sizes[depth - 1], tree->next);
 }
 
-static void pass_leaves(struct tree *tree, uint64_t leaves)
+static void advance_position(struct tree *tree, uint64_t leaves)
 {
     assert(leaves > 0 && (leaves & (leaves - 1)) == 0);
     assert(tree->next % leaves == 0);
@@ -138,7 +138,7 @@ void tree_push(struct tree *tree)
 void tree_push_subtree(struct tree *tree, uint64_t leaves)
 {
     assert(tree->depth < tree->buffers_count);
-    pass_leaves(tree, leaves);
+    advance_position(tree, leaves);
     tree->sizes[tree->depth++] = leaves;
     while (top_is_pair(tree))
         merge_top(tree);
@@ -149,7 +149,7 @@ int tree_push_from(struct tree *tree, const void *source, uint64_t leaves, struc
     struct ops *ops = tree->ops;
     uint32_t depth = tree->depth;
     if (depth > 0 && is_pair(tree->sizes[depth - 1], leaves, tree->next + leaves)) {
-        pass_leaves(tree, leaves);
+        advance_position(tree, leaves);
         add(tree, tree->buffers[depth - 1], source);
         tree->sizes[depth - 1] += leaves;
         while (top_is_pair(tree))

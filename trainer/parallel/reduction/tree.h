@@ -35,13 +35,13 @@ struct tree {
     uint64_t next;                   /* position of the next leaf */
 };
 
-/* Allocates tree_buffers(first, leaves) buffers. */
+/* Allocates tree_buffers_count(first, leaves) buffers. */
 int tree_init(struct tree *tree, struct ops *ops, uint64_t elements, uint64_t first,
               uint64_t leaves, struct err *err);
 void tree_deinit(struct tree *tree);
 /* Like tree_deinit, but never frees the buffers, which may still be read (comm.h). */
 void tree_retain(struct tree *tree);
-uint32_t tree_buffers(uint64_t first, uint64_t leaves);
+uint32_t tree_buffers_count(uint64_t first, uint64_t leaves);
 /* Returns the number of subtrees on the stack after all leaves are pushed. ret_sizes: the number of
  * leaves in each. */
 uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX]);

@@ -1,8 +1,8 @@
 /*
- * tcp_options — options of tcp_rendezvous.
+ * tcp_rendezvous_options — options of tcp_rendezvous.
  */
-#ifndef MILLRACE_COMM_TCP_TCP_OPTIONS_H
-#define MILLRACE_COMM_TCP_TCP_OPTIONS_H
+#ifndef MILLRACE_COMM_TCP_TCP_RENDEZVOUS_OPTIONS_H
+#define MILLRACE_COMM_TCP_TCP_RENDEZVOUS_OPTIONS_H
 
 #include "comm/tcp/tcp_secret.h"
 
