@@ -6,8 +6,8 @@
  *         .config = &config, .io = io, .stop = &flag, .log = &log, .report = show};
  *     trainer_run(&options, &result, err);
  *
- * The library prints nothing and handles no signals. When the program sets *stop, the run saves
- * after the current step and returns TRAINER_STOPPED.
+ * Prints nothing and handles no signals. When the program sets *stop, the run saves after the
+ * current step and returns TRAINER_STOPPED.
  */
 #ifndef MILLRACE_TRAINER_TRAINER_H
 #define MILLRACE_TRAINER_TRAINER_H

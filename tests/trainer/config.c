@@ -85,8 +85,8 @@ struct differences {
     char last[64];
 };
 
-static void note(void *context, const struct config_field *field, const char *saved,
-                 const char *now)
+static void record_difference(void *context, const struct config_field *field, const char *saved,
+                              const char *now)
 {
     struct differences *differences = context;
     assert_string_not_equal(saved, now);
@@ -122,11 +122,11 @@ static void training_data_may_be_a_mix(void **state)
     struct json_t *saved;
     struct differences differences = {0};
     assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
-    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
+    assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
     assert_ok(parse(str_text(&text), "data.train[1].weight=2", &again, &err), &err);
     assert_int_equal(again.data.train.sources[1].weight, 2000000);
-    assert_ok(config_compare(&again, saved, note, &differences, &err), &err);
+    assert_ok(config_compare(&again, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "data.train");
     jsonx_free(saved);
@@ -308,10 +308,10 @@ static void comparing_saved_configurations_finds_exactly_the_changes(void **stat
     struct json_t *saved;
     assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     struct differences differences = {0};
-    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
+    assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
     assert_ok(parse(NEEDED, "optimizer.betas=[0.9, 0.951]", &config, &err), &err);
-    assert_ok(config_compare(&config, saved, note, &differences, &err), &err);
+    assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "optimizer.betas");
     jsonx_free(saved);

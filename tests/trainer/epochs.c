@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static struct epochs parsed(const char *text, uint64_t samples, uint64_t global)
+static struct epochs parse_schedule(const char *text, uint64_t samples, uint64_t global)
 {
     struct epochs epochs = {.samples = samples, .initial_batch = global};
     struct err err;
@@ -25,7 +25,7 @@ static void steps_count_whole_batches_of_each_epoch(void **state)
                                  {1, 1, 3, 1, 1, 1, 1, 5, 5},
                                  {1, 4, 4, 1, 1, 1, 1, 1, 1}};
     for (size_t i = 0; i < 4; i++) {
-        const struct epochs epochs = parsed(schedules[i], 103, 10);
+        const struct epochs epochs = parse_schedule(schedules[i], 103, 10);
         uint64_t step = 0;
         for (uint64_t epoch = 0; epoch < 9; epoch++) {
             assert_int_equal(epochs_multiplier(&epochs, epoch), times[i][epoch]);
@@ -45,10 +45,10 @@ static void steps_count_whole_batches_of_each_epoch(void **state)
 static void far_epochs_cost_nothing(void **state)
 {
     (void)state;
-    const struct epochs epochs = parsed("3:2", 1000, 10);
+    const struct epochs epochs = parse_schedule("3:2", 1000, 10);
     assert_int_equal(epochs_first_step(&epochs, 1000000003), 300 + UINT64_C(50000000000));
     assert_int_equal(epochs_at_step(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
-    const struct epochs many = parsed("", UINT64_C(1) << 47, 1);
+    const struct epochs many = parse_schedule("", UINT64_C(1) << 47, 1);
     assert_int_equal(epochs_first_step(&many, UINT64_C(1) << 30), UINT64_MAX);
 }
 

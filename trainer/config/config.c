@@ -58,8 +58,7 @@ static const void *field_value(const struct train_config *config, const struct c
     return (const char *)config + field->offset;
 }
 
-/* Returns the rest of the leaf's path after the field's key: "", "[0].path"; NULL if the path does
- * not match. */
+/* Returns "", "[0].path" and so on; NULL if the path does not match. */
 static const char *path_after_key(const struct config_field *field, const char *path)
 {
     size_t bytes = strlen(field->key);
@@ -290,7 +289,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reader);
 }
 
-/* Like config_value_print, but with unquoted strings, as in saved_text. */
+/* config_value_print with unquoted strings, as in saved_text. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;

@@ -2,8 +2,8 @@
  * config — the configuration of a training run: defaults, overridden by a YAML file, then by `--set
  * a.b=value`.
  *
- * One table of fields (config_fields) drives parsing, `--set`, printing, `millrace help config`
- * and the comparison on resume. Errors name the file, the line and the nearest key.
+ * One table (config_fields) drives parsing, printing, `millrace help config` and the comparison on
+ * resume. Errors name file, line and nearest key.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_H
@@ -34,8 +34,7 @@ enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* The effective configuration, structured like the YAML. "auto" is stored as 0; the code that uses
- * the field resolves it. */
+/* Structured like the YAML. "auto" is stored as 0; the code that uses the field resolves it. */
 struct train_config {
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX];
@@ -185,13 +184,13 @@ struct train_config {
 
 const struct config_field *config_fields(size_t *ret_count);
 const char *config_device_name(uint32_t device); /* in the form that device_open accepts */
-/* Whether the device is the null device, which only counts memory, traffic and operations. */
+/* The null device only counts memory, traffic and operations. */
 bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);
-/* Applies defaults, the file, then each of sets ("a.b=value"), then calls config_check. -EINVAL
- * with file and line. */
+/* Applies defaults, the file, and sets ("a.b=value"), and checks the result. -EINVAL with file and
+ * line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
 /* config_load for text in memory; name is used in messages. */
@@ -204,17 +203,15 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
 /* Restores the batch of a saved config_print_json object, on any number of ranks. */
 void config_restore_batch(struct train_config *config, const struct json_t *saved);
 
-/* A field that was set to its default, or by --set; otherwise its line in the file. */
+/* Instead of a line in the file: not set, or by --set. */
 enum { CONFIG_LINE_DEFAULT = 0, CONFIG_LINE_SET = -1 };
 /* Returns the key's line. lines: by field, in config_fields' order; NULL: unknown. */
 int config_line(const int *lines, const char *key);
 /* Sets the batch field that batch.accumulation determines to auto. lines: as for config_line. */
 void config_clear_derived_batch(struct train_config *config, const int *lines);
-/* Returns the key that enables mixing of images if a micro-batch is too small for it; otherwise
- * NULL. */
+/* Returns the key that enables mixing if micro-batches are too small for it; otherwise NULL. */
 const char *config_impossible_mixing(const struct train_config *config);
-/* Whether gradients are neither summed nor converted on the host, so that they may travel from GPU
- * to GPU. */
+/* Whether gradients need no sums or conversions on the host. */
 bool config_gradients_bypass_host(const struct train_config *config);
 /* Finds contradictions between fields. lines: as for config_line. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name,
@@ -232,8 +229,8 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
 int config_each(const struct train_config *config,
                 void (*visit)(void *context, const struct config_field *field, const char *value),
                 void *context);
-/* Calls report, with both values as text, for each field whose value report from that in a
- * config_print_json object. A missing key counts as its default. -ENOMEM. */
+/* Calls report for each field that differs from a config_print_json object; missing keys have their
+ * defaults. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*report)(void *context, const struct config_field *field,
                                   const char *saved_text, const char *current_text),

@@ -79,7 +79,7 @@ static const struct config_field fields[] = {
     {"run.steps", CONFIG_COUNT, AT(run.steps), "0", 0, COUNT_MAX,
      .help = "number of updates; 0: run.epochs sets the length"},
     {"run.epochs", CONFIG_COUNT, AT(run.epochs), "0", 0, COUNT_MAX,
-     .help = "passes over the training data, if run.steps is 0"},
+     .help = "epochs to train, if run.steps is 0"},
     {"run.max_time", CONFIG_DURATION, AT(run.max_time_ns), "0s", 0, 1e18,
      .help = "time limit: the run saves and stops with status 75 before it passes, for example 23h "
              "in a 24-hour job; 0s: no limit"},
@@ -96,7 +96,7 @@ static const struct config_field fields[] = {
      .help = "dataset.json of the training data, its folder, or a pattern of tars; or a list of "
              "{path, weight} to sample from several datasets by weight"},
     {"data.val", CONFIG_PATH, AT(data.val), "\"\"", MAY_DIFFER,
-     .help = "validation data, given in the same way as data.train; empty: no evaluation"},
+     .help = "validation data, as for data.train; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, FIXED,
      .help = "order of the training samples"},
     {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, FIXED,

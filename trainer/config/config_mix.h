@@ -5,7 +5,7 @@
  *     train:                                    # three out of four samples are photos
  *       [{path: shards/photos, weight: 3}, {path: shards/drawings}]
  *
- * The list's leaves are data.train[0].path, data.train[0].weight and so on, also in `--set`.
+ * Leaves are data.train[0].path, data.train[0].weight and so on, also in `--set`.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_CONFIG_MIX_H
 #define MILLRACE_TRAINER_CONFIG_CONFIG_MIX_H

@@ -42,12 +42,11 @@ struct config_field {
     const char *key;
     enum config_kind kind;
     size_t offset;
-    size_t bytes;               /* of CONFIG_TEXT and CONFIG_PATH */
-    const char *default_text;   /* in YAML syntax */
-    double min, max;            /* for numbers */
-    const char *const *choices; /* NULL-terminated, for CONFIG_CHOICE */
-    /* Other accepted names of choices, not listed in help; NULL-terminated. */
-    const struct config_alias *aliases;
+    size_t bytes;                       /* of CONFIG_TEXT and CONFIG_PATH */
+    const char *default_text;           /* in YAML syntax */
+    double min, max;                    /* for numbers */
+    const char *const *choices;         /* NULL-terminated, for CONFIG_CHOICE */
+    const struct config_alias *aliases; /* not listed in help; NULL-terminated */
     /* affects the sample order or the model */
     bool fixed_on_resume;
     /* affects neither results nor collectives */
@@ -55,7 +54,7 @@ struct config_field {
     const char *help; /* including the unit */
 };
 
-/* Reads a value of any kind except CONFIG_MIX: two texts for CONFIG_PAIR, else one. -EINVAL:
+/* Not for CONFIG_MIX. texts: two for CONFIG_PAIR, else one. -EINVAL:
  * wrong kind; -ERANGE. */
 int config_value_read(const struct config_field *field, const char *const *texts, size_t count,
                       void *target);

@@ -45,9 +45,8 @@ struct strategy_mesh {
 
 struct strategy_mesh strategy_mesh_from_config(const struct train_config *config);
 
-/* Gets the number of shards from the mesh, or, without a mesh, from the strategy. Only
- * STRATEGY_SHARDS_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be divided
- * that way. */
+/* From the mesh, if configured, or the strategy. Only STRATEGY_SHARDS_LOCAL without a mesh uses
+ * local_ranks. -EINVAL if the ranks cannot be divided that way. */
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
                           uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
                           struct err *err);

@@ -1,11 +1,12 @@
 /*
  * yaml — reads YAML as a flat list of leaves. The only user of libfyaml.
  *
- * A leaf is a scalar or a sequence of scalars, with the path of its keys joined by dots: `data:
- * {image: {size: 64}}` is "data.image.size" with one value. A sequence of mappings is a leaf
- * without values, followed by the leaves of each entry: `train: [{path: a}]` is "train" and
- * "train[0].path". Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second
- * document and invalid UTF-8 are errors.
+ * A leaf is a scalar or a sequence of scalars; its path joins the keys by dots: `data: {image:
+ * {size: 64}}` is "data.image.size". A sequence of mappings is a leaf without values, followed by
+ * the leaves of its entries: `train: [{path: a}]` is "train" and "train[0].path".
+ *
+ * Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second document and
+ * invalid UTF-8 are errors.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_YAML_H
 #define MILLRACE_TRAINER_CONFIG_YAML_H

@@ -293,7 +293,7 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
     return 0;
 }
 
-/* Simulates one phase. *ret_next: the first epoch of the next phase; UINT64_MAX: none. */
+/* *ret_next: first epoch of the next phase; UINT64_MAX: none. */
 static int simulate_phase(const struct trainer_dry_run_options *options,
                           struct trainer_dry_run *ret_dry_run, uint64_t *ret_next, struct err *err)
 {

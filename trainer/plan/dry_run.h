@@ -28,7 +28,7 @@ struct trainer_dry_run_options {
     bool uses_nccl;       /* for weights and gradients */
     /* Of open data, whose loaders' memory is not counted; NULL: open the datasets. */
     const struct loader_shape *shape;
-    uint64_t epoch; /* with shape: the epoch in which to resume; earlier phases are skipped */
+    uint64_t epoch; /* with shape: skip the phases before it */
     bool is_evaluation;
     bool memory_only; /* simulate no steps: count neither traffic nor operations */
 };
@@ -50,8 +50,8 @@ struct trainer_dry_run {
 int trainer_dry_run_backend(const struct train_config *config,
                             const struct ops_null_model **ret_backend, struct err *err);
 
-/* Whether weights and gradients would travel through NCCL on a machine like this one. If this
- * machine has no GPU, assumes one per rank. NCCL's own memory is not counted. */
+/* Whether weights and gradients would travel through NCCL on machines like this one, or, if it has
+ * no GPU, with one per rank. NCCL's own memory is not counted. */
 bool trainer_dry_run_uses_nccl(const struct train_config *config,
                                const struct ops_null_model *backend, uint32_t local_ranks);
 

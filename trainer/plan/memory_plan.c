@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the memory needed with other settings; UINT64_MAX if such a run is invalid. */
+/* With other settings; UINT64_MAX if they are invalid. */
 static uint64_t required_bytes(const struct trainer_dry_run_options *run,
                                const struct train_config *config)
 {
@@ -24,45 +24,43 @@ static uint64_t required_bytes(const struct trainer_dry_run_options *run,
                : memory_plan_required_bytes(dry_run.device_bytes);
 }
 
-static void add_saving(char text[ERR_TEXT_BYTES_MAX], const char *setting, uint64_t now,
-                       uint64_t other)
+/* Describes what config saves, then resets it to the run's. */
+static void add_saving(const struct trainer_dry_run_options *run, struct train_config *config,
+                       const char *setting, uint64_t need, char text[ERR_TEXT_BYTES_MAX])
 {
     char size[STR_SIZE_BYTES];
     size_t length = strlen(text);
-    if (other < now)
+    uint64_t other = required_bytes(run, config);
+    if (other < need)
         snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
-                 setting, str_format_size(now - other, size));
+                 setting, str_format_size(need - other, size));
+    *config = *run->config;
 }
 
 /* config: scratch space. */
 static void list_savings(const struct trainer_dry_run_options *run, uint64_t need,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {
-    const struct train_config *given = run->config;
     char half[64];
-    snprintf(half, sizeof half, "batch.micro: %" PRIu64, given->batch.micro / 2);
-    *config = *given;
-    config->batch.micro /= 2;
-    if (given->batch.micro % 2 == 0)
-        add_saving(text, half, need, required_bytes(run, config));
+    *config = *run->config;
+    if (config->batch.micro % 2 == 0) {
+        config->batch.micro /= 2;
+        snprintf(half, sizeof half, "batch.micro: %" PRIu64, config->batch.micro);
+        add_saving(run, config, half, need, text);
+    }
     if (run->is_evaluation)
         return;
-    *config = *given;
     config->model.recompute = 1;
-    add_saving(text, "model.recompute: 1", need, required_bytes(run, config));
-    *config = *given;
+    add_saving(run, config, "model.recompute: 1", need, text);
     config->model.offload = 1;
-    add_saving(text, "model.offload: 1", need, required_bytes(run, config));
-    *config = *given;
+    add_saving(run, config, "model.offload: 1", need, text);
     config->parallel.offload.optimizer = true;
-    add_saving(text, "parallel.offload.optimizer: true", need, required_bytes(run, config));
-    *config = *given;
+    add_saving(run, config, "parallel.offload.optimizer: true", need, text);
     config->batch.schedule[0] = '\0';
-    add_saving(text, "no batch.schedule", need, required_bytes(run, config));
-    *config = *given;
+    add_saving(run, config, "no batch.schedule", need, text);
     config->batch.global = config->batch.micro;
     if (run->ranks == 1) /* each rank needs a micro-batch */
-        add_saving(text, "batch.global equal to batch.micro", need, required_bytes(run, config));
+        add_saving(run, config, "batch.global equal to batch.micro", need, text);
 }
 
 static void advise_savings(const struct trainer_dry_run_options *run, uint64_t need,

@@ -27,9 +27,9 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
                     struct err *err);
 void event_file_close(struct event_file *file); /* NULL is fine */
 
-/* The buffer for the next record's data: EVENT_BYTES_MAX bytes, owned by the file. */
+/* Returns a buffer of EVENT_BYTES_MAX bytes for the next record. */
 void *event_file_data(struct event_file *file);
-/* Appends a record containing that buffer's first `bytes` bytes. Blocks; allocates nothing. */
+/* Appends that buffer's first bytes as a record. Blocks; allocates nothing. */
 int event_file_add(struct event_file *file, size_t bytes, struct err *err);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line, in ascending order of
- * steps without duplicates, and optionally TensorBoard event files.
+ * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line in ascending order of
+ * steps, and optionally TensorBoard event files.
  *
- * A run that resumes at step s first truncates the file after its last line with a step <= s
- * (except the evaluation after s, if the checkpoint was written before it).
+ * A resume at step s first truncates the file after its last line with a step <= s (except the
+ * evaluation after s, if the checkpoint was written before it).
  */
 #ifndef MILLRACE_TRAINER_REPORT_METRICS_H
 #define MILLRACE_TRAINER_REPORT_METRICS_H
@@ -28,7 +28,7 @@ struct metrics_options {
 int metrics_open(struct io *io, const struct metrics_options *options, struct metrics **ret_metrics,
                  struct err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
-/* Writes a line for TRAINER_STEP and TRAINER_EVALUATED; ignores other events. */
+/* Ignores events other than TRAINER_STEP and TRAINER_EVALUATED. */
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * range — named spans on the run's thread: always passed to NVIDIA's profilers, and timed while
- * measuring is on.
+ * range — named spans on the run's thread, for NVIDIA's profilers, and timed while measuring.
  *
  * Times are host times. If the device queues work, only RANGE_WAIT includes its computation. Ranges
  * also drive category_timer, which excludes nested ranges from the time of the outer range.
@@ -46,10 +45,9 @@ struct ranges {
     bool is_async;             /* the device queues work */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct category_timer timer;
-    /* Announces this rank's activity to other ranks, which report it if this rank is late.
-     * Borrowed, like step, the last queued step. NULL: none. */
+    /* Other ranks report the activity announced here if this rank is late. Borrowed; NULL: none. */
     struct comm *comm;
-    const uint64_t *step;
+    const uint64_t *step; /* borrowed: last queued */
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;

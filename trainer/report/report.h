@@ -19,8 +19,8 @@ enum trainer_event {
     TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
     TRAINER_USAGE,       /* for each rank at the end of the run */
-    /* From a separate thread. text: what the run is waiting for before it stops, or that
-     * run.stop_deadline has passed. After TRAINER_STOP_LATE the owner ends the program. */
+    /* From a separate thread. text: what delays the stop, or that run.stop_deadline has passed.
+     * After TRAINER_STOP_LATE the owner ends the program. */
     TRAINER_STOPPING,
     TRAINER_STOP_LATE,
     TRAINER_FAILED, /* text: why this rank ends the run; sent before it notifies other ranks */
@@ -55,10 +55,9 @@ struct trainer_report {
     /* Of this rank since the last report; its training categories add up to elapsed_seconds. */
     struct category_times time;
     double elapsed_seconds;
-    /* If the device queues work: its time in forward, backward, reduce and update since the last
-     * report, including waits for other ranks. */
+    /* If is_async: of forward, backward, reduce and update, with waits for other ranks. */
     struct category_times device_time;
-    /* The device is not the host; `time` then reports computation as TIME_QUEUE and TIME_DEVICE. */
+    /* The device queues work; time has its computation as TIME_QUEUE and TIME_DEVICE. */
     bool is_async;
     struct trainer_device_metrics metrics;
     int rank; /* TRAINER_USAGE: the rank, and its usage, valid during the call */

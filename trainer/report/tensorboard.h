@@ -1,8 +1,8 @@
 /*
  * tensorboard — writes the numbers of metrics.jsonl as TensorBoard event files.
  *
- * The folder has two TensorBoard runs: `train` with the progress lines, and `validation` with
- * the evaluations. Tags of evaluations omit "val_", so that both losses share a chart.
+ * The folder has two TensorBoard runs: `train` for progress lines and `validation` for evaluations,
+ * whose tags omit "val_", so that both losses share a chart.
  *
  * A resumed run writes new files. Each begins with a session start at its first upcoming step;
  * TensorBoard then discards that step and later ones from older files.

@@ -68,7 +68,7 @@ static int end_output(struct trace_output *output, struct err *err)
     return output->status;
 }
 
-/* Options for an exchange that waits for `ranks` ranks in sequence. */
+/* ranks: the number of ranks to wait for, one after the other */
 static struct comm_options make_options(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
@@ -99,7 +99,7 @@ static void format_process(const struct trace_file *file, struct str *out)
     trace_format_process((unsigned)file->comm->rank, name, out);
 }
 
-/* The first part of a rank's text is its process name; each track adds one part. */
+/* the process name, then the tracks */
 static unsigned parts_count(const struct trace_file *file)
 {
     return 1 + trace_tracks_count(file->trace);
@@ -125,7 +125,7 @@ static int send_bytes(const struct trace_file *file, const void *data, size_t by
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Waits for `ranks` ranks in sequence. */
+/* ranks: as for make_options */
 static int receive_bytes(const struct trace_file *file, void *data, size_t bytes, int from,
                          unsigned ranks, struct err *err)
 {
@@ -136,8 +136,8 @@ static int receive_bytes(const struct trace_file *file, void *data, size_t bytes
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Sends each part's size and text, then a size of 0. Stops early if memory runs out. size: must
- * stay valid after a failure. */
+/* Sends each part's size and text, then 0. Stops early if memory runs out. size must stay valid
+ * after a failure. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
                       uint64_t *size, struct err *err)
 {

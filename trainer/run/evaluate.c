@@ -47,8 +47,7 @@ static void report_progress(const struct run *run, uint64_t done, uint64_t all)
     run_report(run, &report);
 }
 
-/* Shares whether any rank has a batch or requests a stop, so that all ranks end after the same
- * round. */
+/* Makes all ranks end after the same round. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};
@@ -61,7 +60,7 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
     return status;
 }
 
-/* Evaluates this rank's next batch, if it has one. *ret_continues: whether any rank has one. */
+/* *ret_continues: whether any rank has a batch. */
 static int evaluate_round(struct run *run, struct loader *loader, struct step_sums *mine,
                           uint64_t *done, bool *ret_continues, struct err *err)
 {

@@ -241,7 +241,6 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
                  read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
-/* Restores the losses of the next progress line, if saved. */
 static void restore_window(struct run *run, const struct json_t *state)
 {
     const struct json_t *window = jsonx_get(state, "window"), *losses = jsonx_get(window, "losses");
@@ -255,7 +254,6 @@ static void restore_window(struct run *run, const struct json_t *state)
     run->queue.window = totals;
 }
 
-/* A different optimizer cannot use the saved moments. */
 static int check_optimizer(const struct run *run, const struct json_t *state, const char *path,
                            struct err *err)
 {

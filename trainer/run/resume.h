@@ -11,7 +11,7 @@
  * restores the batch of run->original_config.
  *
  * - -ESTALE: the ranks have no checkpoint in common.
- * - -EEXIST: the options forbid resuming, or the folder has checkpoints of later steps.
+ * - -EEXIST: the options forbid resuming, or the folder has later checkpoints.
  * - -EINVAL: a configuration change affects the sample order or the model. */
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err);
@@ -19,8 +19,8 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
 /* Call once this run owns the folder. -EAGAIN if another run has saved since resume_find. */
 int resume_check_newest(const struct run *run, struct err *err);
 
-/* Checks that the data, its order, the class names and the tokenizer match the saved ones.
- * -EINVAL: the configuration differs; -ESTALE: the data differs. */
+/* Compares data, order, class names and tokenizer with the saved ones. -EINVAL: the configuration
+ * differs; -ESTALE: the data differs. */
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err);
 

@@ -29,7 +29,7 @@ struct run {
     const struct trainer_options *options; /* borrowed */
     run_memory_check *check_memory;        /* NULL: do not check */
     struct train_config *original_config;  /* owned; with the batch of the first epoch */
-    /* owned; with the data's classes and vocabulary, and the batch of the current epoch */
+    /* owned; with classes and vocabulary of the data, batch of the epoch */
     struct train_config *config;
     struct io *io;                /* borrowed */
     uint64_t step, steps;         /* queued, total */
@@ -60,9 +60,8 @@ void run_close(struct run *run); /* safe on a zeroed run */
 int run_step(struct run *run, struct err *err);
 /* Queues the optimizer's updates of all groups. Requires finished reductions. */
 int run_update_weights(struct run *run, struct err *err);
-/* Waits for and records the results of all but the newest pending_max steps. -EDOM if the gradients
- * of a step are not finite and the scaler does not tolerate it; the weights are then those before
- * that step. */
+/* Waits for and records all but the newest pending_max steps. -EDOM if a step's gradients are not
+ * finite and the scaler does not tolerate it; the weights are then those before that step. */
 int run_drain(struct run *run, uint64_t pending_max, struct err *err);
 int run_drain_all(struct run *run, struct err *err);
 /* Evaluates the validation set into control.evaluation. On a stop request, returns early with
@@ -71,8 +70,7 @@ int run_evaluate(struct run *run, struct err *err);
 /* Whether this rank's owner requested a stop, or, on the first rank, time is up (sets
  * time_is_up). */
 bool run_wants_stop(struct run *run);
-/* Applies data.bad_samples.limit to totals over all ranks, so that the step after which a run ends
- * does not depend on their number. Collective if the limit is exceeded. */
+/* Applies data.bad_samples.limit to totals over all ranks. Collective if it is exceeded. */
 int run_check_bad_samples(const struct run *run, const struct loader *loader, uint64_t bad_count,
                           uint64_t delivered_count, struct err *err);
 
@@ -105,7 +103,7 @@ int run_open_averaging(struct run *run, struct err *err);
 /* Averages weights over ranks if they differ and, unless `now`, the configured number of steps has
  * passed. Collective. */
 int run_average_weights(struct run *run, bool now, struct err *err);
-/* Of the newest step, with its share of weight averaging. */
+/* Of a step, with its share of weight averaging. */
 struct comm_traffic run_traffic(const struct run *run);
 /* Averages weights and moments before a save. Collective; no save may be in progress. */
 int run_average_state(struct run *run, struct err *err);
@@ -115,8 +113,7 @@ int run_open_device(struct run *run, struct err *err);
 /* Sets ranks.bulk as configured. Call once all ranks have opened their devices. Collective. */
 int run_open_bulk(struct run *run, struct err *err);
 
-/* run_agreement.c. Records the fingerprint of the validation data, if any, and reports its errors
- * before training. */
+/* run_agreement.c. Finds errors of the validation data before training; records its fingerprint. */
 int run_probe_validation(struct run *run, struct err *err);
 /* Collective; -EINVAL on all ranks if they differ in datasets, skipped samples of damaged tars,
  * validation data, initial weights, or kernels. key: the loader's; loader NULL: not compared. */
@@ -126,8 +123,8 @@ int run_compare_numerics(struct run *run, struct err *err);
 /* Sets numerics_id, which lists everything that affects the bits of the result. */
 int run_describe_numerics(struct run *run, struct err *err);
 
-/* run_options.c. Options of the run's parts; they borrow from the run. Those of the model and the
- * upload need the classes and the vocabulary. training: false for validation data. */
+/* run_options.c. Options borrow from the run. Those of model and upload need classes and
+ * vocabulary. training: false for validation data. */
 unsigned run_threads(const struct run *run); /* for compute; 0: one per CPU of the process */
 enum dtype run_dtype(uint32_t precision);    /* enum config_precision */
 /* trains: false for an evaluation. */
@@ -140,8 +137,8 @@ struct optimizer_options run_optimizer_options(const struct run *run);
 struct partition_options run_partition_options(const struct run *run, bool trains);
 struct reduction_options run_reduction_options(const struct run *run);
 
-/* run_saver.c. Sets the run's id, compares the ranks' numerics, and opens the saver. The model,
- * the optimizer and the loader must be open. */
+/* run_saver.c. Sets run_id, compares numerics, and opens the saver. Requires open model, optimizer
+ * and loader. */
 int run_open_saver(struct run *run, struct err *err);
 uint64_t run_staging_bytes(const struct run *run); /* maximum, for checkpoints */
 

@@ -3,8 +3,7 @@
  * average the weights periodically (Stich, "Local SGD converges fast and communicates little",
  * ICLR 2019). See run.h.
  *
- * Evaluations average the weights; saves average weights and moments. A checkpoint therefore
- * holds a single state.
+ * Evaluations average weights, and saves also moments: a checkpoint holds a single state.
  */
 #include "trainer/run/run.h"
 
@@ -47,7 +46,7 @@ int run_average_weights(struct run *run, bool now, struct err *err)
         (!now && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a save in progress took its copies during an update after the last averaging */
+    /* a save in progress has taken its copies, in an update since the last averaging */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)

@@ -29,7 +29,7 @@ void run_log(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* Ends NCCL after a save in progress, which the other ranks would abort otherwise. */
+/* The end of NCCL would make the other ranks abort a save in progress. */
 void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
@@ -47,7 +47,7 @@ void run_abort(struct run *run, int status, const struct err *detail)
         ckpt_saver_wait(run->saving.saver, NULL);
     if (is_known)
         run_ranks_halt_bulk(&run->ranks);
-    /* notifies the other ranks before it ends NCCL, which may wait for those ranks */
+    /* notifies the other ranks first, as the end of NCCL may wait for them */
     else
         run->ranks.bulk->ops->abort(run->ranks.bulk);
 }

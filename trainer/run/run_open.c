@@ -1,8 +1,8 @@
 /*
  * run_open — opens a run: devices, data, model, memory, checkpoint. See run.h.
  *
- * The order matters: the checkpoint's state gives the position in the data, the data gives the
- * model's number of classes, and the model gives the layout of the checkpoint's arrays.
+ * The order matters: the checkpoint gives the position in the data, the data the model's classes,
+ * and the model the layout of the checkpoint's arrays.
  */
 #include "trainer/run/run.h"
 
@@ -280,8 +280,8 @@ static int read_validation_shape(struct run *run, struct err *err)
     return status;
 }
 
-/* If the weights come from a run's checkpoint, inherits its classes and tokens, and its batch if
- * batch.accumulation is configured. Collective. */
+/* If `from` is a checkpoint, inherits its classes, tokens and, with batch.accumulation, batch.
+ * Collective. */
 static int inherit_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX};

@@ -67,8 +67,8 @@ enum dtype run_dtype(uint32_t precision)
     return types[precision];
 }
 
-/* An evaluation keeps the run's micro-batches: with some BLAS kernels the rounding of a row depends
- * on its position. Each rank gets at least one micro-batch. */
+/* Evaluations keep the run's micro-batches, at least one per rank: with some BLAS kernels the
+ * rounding of a row depends on its position. */
 struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
                              bool trains)
 {
@@ -205,8 +205,7 @@ struct partition_options run_partition_options(const struct run *run, bool train
                                           run->config->parallel.keep_below_params};
 }
 
-/* For fp16, the scale prevents overflow: the sum over all rows of an update becomes no larger than
- * their mean. */
+/* The scale prevents fp16 overflow: it reduces a sum over all rows to at most their mean. */
 static struct bucket_exchange_wire wire_options(const struct run *run)
 {
     const struct train_config *config = run->config;

@@ -42,7 +42,6 @@ static struct scaler make_scaler(const struct train_config *config, uint64_t row
     return is_dynamic ? scaler_begin_with(&options, rows) : scaler_begin(false, rows);
 }
 
-/* With base_batch, learning rates scale linearly from a batch of base_batch samples. */
 static double lr_scale(const struct train_config *config)
 {
     uint64_t base = config->optimizer.base_batch;

@@ -1,6 +1,6 @@
 /*
- * run_sync — compares the state that ranks replicate: each rank's part of weights and moments,
- * and the weights used by passes. See run.h and sync_check.h.
+ * run_sync — compares replicated state: parts of weights and moments, and the weights used by
+ * passes. See run.h and sync_check.h.
  */
 #include "trainer/run/run.h"
 

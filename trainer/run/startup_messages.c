@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUALITY_POOR 0.9 /* relative to a full shuffle; below this, the run suggests a remedy */
+#define QUALITY_POOR 0.9 /* relative to a full shuffle */
 
 static void print_data(const struct run *run)
 {
@@ -116,7 +116,6 @@ static void print_memory(const struct run *run)
                      "its memory is the host's");
 }
 
-/* If the warm-up is as long as the run, the learning rate never falls. */
 static void warn_long_warmup(const struct run *run)
 {
     const struct schedule *schedule = &run->update.schedule;

@@ -2,8 +2,8 @@
  * step — one update of a run: passes over one micro-batch at a time, the sum of their gradients,
  * the exact norm, gradient clipping, and the optimizer group by group. See run.h.
  *
- * One exact integer reduction carries counts, the sums of losses and squares, and stop requests.
- * With several ranks, the host waits for the device once per step, before this reduction.
+ * One exact integer reduction carries counts, sums of losses and squares, and stop requests. With
+ * several ranks, the host waits for the device only before it.
  */
 #include "base/clock.h"
 #include "trainer/run/run.h"
@@ -228,8 +228,7 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
                                  run->data.delivered_count, err);
 }
 
-/* A skipped update does not advance the update count, so the input covers every possible number
- * of the next update. */
+/* A queued update may be skipped, so the input covers every possible number of the next one. */
 static void clip_gradients(struct run *run, int64_t valid_count)
 {
     struct gradient_clip_input input = {.valid_count = valid_count,

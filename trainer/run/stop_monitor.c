@@ -48,7 +48,7 @@ static unsigned count_requests(const struct stop_monitor *monitor)
     return requests ? atomic_load(requests) : 0;
 }
 
-/* Needs the mutex, as do the functions down to poll_requests. */
+/* The caller holds the mutex, also of the functions down to poll_requests. */
 static void answer_first_request(struct stop_monitor *monitor)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];

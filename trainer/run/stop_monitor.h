@@ -1,12 +1,11 @@
 /*
  * stop_monitor — the first rank's messages between a stop request and the last checkpoint.
  *
- * A step or a save may block the run's thread for minutes. A separate thread therefore polls for
- * requests:
- * - It answers the first request with the size of the state to save and the estimated time.
- * - It answers later requests with what the run is waiting for.
- * - If run.stop_deadline passes before the run ends, it reports TRAINER_STOP_LATE; the program's
- *   owner then ends the process.
+ * A step or a save may block the run's thread for minutes, so a separate thread polls for requests:
+ * - It answers the first with the size of the state and the estimated time, later ones with what
+ *   the run is waiting for.
+ * - If run.stop_deadline passes first, it reports TRAINER_STOP_LATE; the owner then ends the
+ *   process.
  *
  * Call all functions from the run's thread.
  */

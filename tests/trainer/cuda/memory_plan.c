@@ -21,7 +21,7 @@ struct job {
 };
 
 /* Runs the check on a device with this much memory. */
-static int check(size_t device_bytes, const struct job *job, struct err *err)
+static int check_memory(size_t device_bytes, const struct job *job, struct err *err)
 {
     static const struct loader_shape shape = {.samples = 1000, .steps = 10, .vocabulary = 257};
     char global[32];
@@ -66,7 +66,7 @@ static void lack_of_memory_is_reported_with_advice(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, &plain, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)100 << 20, &plain, &err), -ENOMEM);
     assert_non_null(strstr(err.what, "memory is too small"));
     assert_non_null(strstr(err.expected, "activations of a micro-batch"));
     assert_non_null(strstr(err.found, "free"));
@@ -82,7 +82,7 @@ static void offloaded_state_is_reported_and_not_advised_again(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)80 << 20, &offloaded, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)80 << 20, &offloaded, &err), -ENOMEM);
     assert_non_null(strstr(err.expected, "moments 0 B"));
     assert_non_null(strstr(err.expected, "pinned on the host"));
     assert_null(strstr(err.advice, "parallel.offload"));
@@ -98,12 +98,12 @@ static void memory_for_later_larger_batches_is_checked_at_the_start(void **state
     struct err err = {0};
     size_t enough = (size_t)100 << 20;
     order_set(0);
-    while (check(enough, &plain, NULL))
+    while (check_memory(enough, &plain, NULL))
         enough += (size_t)1 << 20;
-    assert_int_equal(check(enough, &grows, &err), -ENOMEM);
+    assert_int_equal(check_memory(enough, &grows, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "no batch.schedule saves"));
-    assert_ok(check(enough, &later, &err), &err); /* the run ends before the batch grows */
-    assert_ok(check(enough, &grown, &err), &err); /* the batch has already grown */
+    assert_ok(check_memory(enough, &later, &err), &err); /* the run ends before the batch grows */
+    assert_ok(check_memory(enough, &grown, &err), &err); /* the batch has already grown */
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
@@ -111,7 +111,7 @@ static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check((size_t)100 << 20, &evaluation, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)100 << 20, &evaluation, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_null(strstr(err.advice, "recompute"));
     assert_null(strstr(err.advice, "batch.global"));
@@ -122,7 +122,7 @@ static void enough_memory_is_no_error(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_ok(check((size_t)1 << 30, &plain, &err), &err);
+    assert_ok(check_memory((size_t)1 << 30, &plain, &err), &err);
 }
 
 int main(void)

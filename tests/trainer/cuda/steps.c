@@ -309,7 +309,7 @@ static void offloaded_weights_have_the_same_bits_in_any_order(void **state)
 }
 
 /* Returns a copy of a single-rank run's weights, malloc'ed. */
-static void *weights_of(struct run *run)
+static void *copy_weights(struct run *run)
 {
     struct device *device = run->compute.device;
     size_t bytes = run->compute.params->elements * ops_master_bytes(run->compute.ops);
@@ -341,7 +341,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
     uint64_t last = 0;
     while (!status) {
         free(expected);
-        expected = weights_of(&once->run);
+        expected = copy_weights(&once->run);
         last++;
         status = run_step(&once->run, &err);
         assert_ok(status, &err);
@@ -360,7 +360,7 @@ static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
             assert_ok(run_step(&s->run, &err), &err);
         assert_int_equal(run_step(&s->run, &err), -EDOM);
         assert_string_equal(err.what, expected_err.what);
-        void *found = weights_of(&s->run);
+        void *found = copy_weights(&s->run);
         assert_memory_equal(found, expected, bytes);
         free(found);
         manual_run_close(s);

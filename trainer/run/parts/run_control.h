@@ -19,9 +19,9 @@ struct run_control {
     /* After it the batch size changes: the run saves, closes and reopens. run->steps: no change. */
     uint64_t phase_end_step;
     bool stop_requested; /* by any rank */
-    bool time_is_up;     /* this rank's clock requested the stop (first rank only) */
-    bool save_requested; /* by the first rank's clock, as of the last reduction */
-    bool save_has_ended; /* no rank has a save in progress, as of the last reduction */
+    bool time_is_up;     /* first rank only */
+    bool save_requested; /* as of the last reduction */
+    bool save_has_ended; /* on all ranks, as of the last reduction */
     struct triggers triggers;
     struct evaluation evaluation;
     struct early_stop early_stop;

@@ -32,7 +32,7 @@ void run_data_set_batch(struct run_data *data, const struct train_config *origin
 /* Sets the shape, and the config's classes and vocabulary if auto. */
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,
                         struct train_config *config);
-/* Returns the position in the training data, with digests over all ranks. Collective. */
+/* Gets the position, with digests over all ranks. Collective. */
 int run_data_cursor(const struct run_data *data, const struct run_ranks *ranks,
                     struct cursor *ret_cursor, struct err *err);
 

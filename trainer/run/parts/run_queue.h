@@ -37,7 +37,7 @@ enum { STEP_SUMS_WORDS = 7 + 2 * EXACT_SUM_WORDS };
 static_assert(sizeof(struct step_sums) == STEP_SUMS_WORDS * sizeof(int64_t),
               "words without padding");
 
-/* A step's sums and the clipping derived from them. In device memory during the step. */
+/* A step's sums, and the clipping derived from them; in device memory during the step. */
 struct step_record {
     struct step_sums sums;
     struct gradient_clip clip;
@@ -72,15 +72,14 @@ void run_queue_close(struct run_queue *queue);
 int run_queue_init_clip(struct run_queue *queue, const struct scaler *scaler,
                         uint64_t updates_count, struct err *err);
 
-/* The device's sums of a step or an evaluation. run_queue_add_result queues an addition;
- * run_queue_read_sums blocks until the device is idle. */
+/* run_queue_add_result queues an addition; run_queue_read_sums blocks until the device is idle. */
 int run_queue_zero_sums(struct run_queue *queue, struct err *err);
 void run_queue_add_result(struct run_queue *queue, const struct model_result *result,
                           uint64_t rows);
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, struct err *err);
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err);
 
-/* Appends the step just queued. counts: valid items and samples of all ranks. */
+/* counts: of all ranks. */
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,
                    struct err *err);
 /* Blocks until the oldest step is done. */

@@ -9,7 +9,7 @@
 #include "trainer/run/parts/run_compute.h"
 #include "trainer/run/parts/run_update.h"
 
-/* Checkpoints found damaged when resuming; the run is reopened without them. */
+/* Checkpoints found damaged, without which the run is reopened. */
 struct damaged_steps {
     uint64_t before_step;                /* resume from an earlier step; UINT64_MAX: any */
     char newest_path[IO_PATH_BYTES_MAX]; /* "": none */

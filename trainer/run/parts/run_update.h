@@ -19,9 +19,8 @@ struct run_update {
     struct optimizer optimizer;
     struct schedule schedule;
     struct scaler scaler;
-    struct rank_sum mean; /* averages weights and moments of local updates; otherwise unused */
-    /* Whether the ranks' weights or moments may have diverged since the last averaging. */
-    bool weights_differ, moments_differ;
+    struct rank_sum mean;                           /* of local updates */
+    bool weights_differ, moments_differ;            /* among ranks, since the last averaging */
     struct comm_traffic step_traffic, mean_traffic; /* of the newest step; of the last averaging */
 };
 
