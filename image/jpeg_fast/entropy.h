@@ -32,8 +32,8 @@ enum {
 /* Coefficients in natural order: index 8 v + u, with v the vertical frequency. All are zero before
  * the block is decoded. */
 struct entropy_block {
-    _Alignas(32) int16_t coefficient[64];
-    int16_t spill[8];                    /* written by end-of-block symbols; never read */
+    /* The eight after the 64 are written by end-of-block symbols and never read. */
+    _Alignas(32) int16_t coefficient[64 + 8];
     const struct huffman_entry *dc, *ac; /* dc: also of the block at `end` */
 };
 

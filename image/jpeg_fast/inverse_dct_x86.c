@@ -7,7 +7,6 @@
 #include "image/jpeg_fast/inverse_dct_kernels.h"
 
 #include <immintrin.h>
-#include <string.h>
 
 static inline __m128i row_of(const struct inverse_dct_block *block, int index)
 {
