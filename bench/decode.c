@@ -1,12 +1,12 @@
 /*
- * decode — measures the cost of cropping a photo by decoding it whole, with libjpeg-turbo's
- * cropping, or by cutting the crop out of the compressed bytes.
+ * decode — measures the cost of decoding and cropping a photo with jpeg_fast, with libjpeg-turbo,
+ * and with libjpeg-turbo's own cropping; with and without restart markers.
  *
  *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
  *
  * Each round runs every method in turn on the same photos and crops (torchvision's random resized
- * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, and the
- * speedups over decoding the whole photo. With --reencode the photos are scaled to a longer side of
+ * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, the speedups
+ * over decoding the whole photo with libjpeg, and nanoseconds per pixel of the photo. With --reencode the photos are scaled to a longer side of
  * SIDE and encoded at quality 90 with restart intervals of 2 and 4; without it they are used
  * unchanged and after jpeg_tile.
  */
@@ -33,7 +33,10 @@ enum {
     ROUNDS_MAX = 99,
     FILE_BYTES_MAX = 64 << 20,
     FORMS_MAX = 3, /* of a photo: without restart markers, and with each restart interval */
+    METHODS_MAX = 16,
 };
+
+enum decoder { LIBJPEG, FAST, DECODERS };
 
 struct photo {
     struct str form[FORMS_MAX];
@@ -43,8 +46,8 @@ struct photo {
 struct bench {
     struct photo *photos;
     size_t count;
-    struct jpeg_decoder *decoder;
-    struct image_pipeline *pipeline;
+    struct jpeg_decoder *decoder[DECODERS];
+    struct image_pipeline *pipeline[DECODERS];
     struct crop_options crop;
     uint64_t round;
     uint8_t rgb[3 * TARGET * TARGET];
@@ -66,40 +69,49 @@ static struct image_rect choose_crop(const struct bench *bench, size_t i)
         .rect;
 }
 
-/* ---- Methods. form: index of the photo's form. ---- */
+struct method {
+    const char *name;
+    void (*run)(struct bench *bench, size_t i, const struct method *method);
+    enum decoder decoder;
+    size_t form; /* index of the photo's form */
+};
 
-static void decode_whole(struct bench *bench, size_t i, size_t form)
-{
-    struct err err;
-    struct jpeg_planes planes;
-    const struct str *file = &bench->photos[i].form[form];
-    if (jpeg_decode(bench->decoder, file->data, file->bytes, NULL, &planes, &err))
-        fail("decode", &err);
-    bench->sum += planes.plane[0].data[0];
-}
+/* ---- Methods. ---- */
 
-static void decode_part(struct bench *bench, size_t i, size_t form)
+static void decode_region(struct bench *bench, const struct method *method, size_t i,
+                          struct image_rect region)
 {
     struct err err;
     struct jpeg_info info;
     struct jpeg_planes planes;
-    const struct str *file = &bench->photos[i].form[form];
-    struct image_rect part = choose_crop(bench, i);
-    if (jpeg_decode_begin(bench->decoder, file->data, file->bytes, NULL, &info, &err) ||
-        jpeg_decode_part(bench->decoder, &part, &planes, &err))
-        fail("decode a part", &err);
+    struct jpeg_decoder *decoder = bench->decoder[method->decoder];
+    const struct str *file = &bench->photos[i].form[method->form];
+    if (jpeg_decode_begin(decoder, file->data, file->bytes, NULL, &info, &err) ||
+        jpeg_decode_part(decoder, &region, &planes, &err))
+        fail("decode", &err);
     bench->sum += planes.plane[0].data[0];
+}
+
+static void decode_whole(struct bench *bench, size_t i, const struct method *method)
+{
+    const struct photo *photo = &bench->photos[i];
+    decode_region(bench, method, i, (struct image_rect){0, 0, photo->width, photo->height});
+}
+
+static void decode_crop(struct bench *bench, size_t i, const struct method *method)
+{
+    decode_region(bench, method, i, choose_crop(bench, i));
 }
 
 /* Uses jpeg_crop_scanline and jpeg_skip_scanlines. The output, YCbCr with repeated chroma, is the
  * cheapest that this interface offers. */
-static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
+static void decode_turbo_crop(struct bench *bench, size_t i, const struct method *method)
 {
     static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
     JSAMPROW rows[1] = {row};
     struct jpeg_decompress_struct codec;
     struct jpeg_error_mgr errors; /* errors end the program; the files have been checked */
-    const struct str *file = &bench->photos[i].form[form];
+    const struct str *file = &bench->photos[i].form[method->form];
     struct image_rect part = choose_crop(bench, i);
     codec.err = jpeg_std_error(&errors);
     jpeg_create_decompress(&codec);
@@ -118,22 +130,16 @@ static void decode_turbo_crop(struct bench *bench, size_t i, size_t form)
     jpeg_destroy_decompress(&codec);
 }
 
-static void run_pipeline(struct bench *bench, size_t i, size_t form)
+static void run_pipeline(struct bench *bench, size_t i, const struct method *method)
 {
     struct err err;
-    const struct str *file = &bench->photos[i].form[form];
+    const struct str *file = &bench->photos[i].form[method->form];
     struct image_key key = {.seed = 1, .epoch = (uint32_t)bench->round, .sample = i};
-    if (image_pipeline_run(bench->pipeline, file->data, file->bytes, NULL, key, bench->rgb,
-                           3 * TARGET, &err))
+    if (image_pipeline_run(bench->pipeline[method->decoder], file->data, file->bytes, NULL, key,
+                           bench->rgb, 3 * TARGET, &err))
         fail("pipeline", &err);
     bench->sum += bench->rgb[0];
 }
-
-struct method {
-    const char *name;
-    void (*run)(struct bench *bench, size_t i, size_t form);
-    size_t form;
-};
 
 /* ---- Photos. ---- */
 
@@ -172,8 +178,8 @@ static void load_reencoded(struct bench *bench, struct photo *photo, struct str 
     struct err err;
     const uint8_t *rgb;
     struct image_bounds bounds = {.side_max = side_max, .tile_aligned = true};
-    if (image_pipeline_decode_whole(bench->pipeline, file.data, file.bytes, path, bounds, &rgb,
-                                    &photo->width, &photo->height, &err))
+    if (image_pipeline_decode_whole(bench->pipeline[LIBJPEG], file.data, file.bytes, path, bounds,
+                                    &rgb, &photo->width, &photo->height, &err))
         fail(path, &err);
     for (size_t form = 0; form < FORMS_MAX; form++)
         if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY,
@@ -214,20 +220,25 @@ static double median(double *values, size_t count)
 static void measure(struct bench *bench, const struct method *methods, size_t methods_count,
                     uint32_t rounds)
 {
-    static double rates[16][ROUNDS_MAX], ratios[16][ROUNDS_MAX];
+    static double rates[METHODS_MAX][ROUNDS_MAX], ratios[METHODS_MAX][ROUNDS_MAX];
     for (uint32_t round = 0; round < rounds; round++) {
         for (size_t w = 0; w < methods_count; w++) {
             bench->round = round;
             double start = cpu_seconds();
             for (size_t i = 0; i < bench->count; i++)
-                methods[w].run(bench, i, methods[w].form);
+                methods[w].run(bench, i, &methods[w]);
             rates[w][round] = (double)bench->count / (cpu_seconds() - start);
             ratios[w][round] = rates[w][round] / rates[0][round];
         }
     }
-    for (size_t w = 0; w < methods_count; w++)
-        printf("%-44s %8.0f %8.2f\n", methods[w].name, median(rates[w], rounds),
-               median(ratios[w], rounds));
+    double pixels = 0;
+    for (size_t i = 0; i < bench->count; i++)
+        pixels += (double)bench->photos[i].width * bench->photos[i].height;
+    for (size_t w = 0; w < methods_count; w++) {
+        double rate = median(rates[w], rounds);
+        printf("%-44s %8.0f %8.2f %9.2f\n", methods[w].name, rate, median(ratios[w], rounds),
+               1e9 * (double)bench->count / rate / pixels);
+    }
 }
 
 int main(int count, char **arguments)
@@ -235,21 +246,36 @@ int main(int count, char **arguments)
     static const struct option long_options[] = {
         {"reencode", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'}, {0}};
     static const struct method unchanged_methods[] = {
-        {"whole", decode_whole, 0},
-        {"part: to the crop's last row", decode_part, 0},
-        {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
-        {"part: cut, as jpeg_tile divides", decode_part, 1},
-        {"pipeline to 224, no markers", run_pipeline, 0},
-        {"pipeline to 224, as jpeg_tile divides", run_pipeline, 1}};
+        {"whole, libjpeg", decode_whole, LIBJPEG, 0},
+        {"whole, jpeg_fast", decode_whole, FAST, 0},
+        {"whole, as jpeg_tile divides, libjpeg", decode_whole, LIBJPEG, 1},
+        {"whole, as jpeg_tile divides, jpeg_fast", decode_whole, FAST, 1},
+        {"crop, libjpeg-turbo's own cropping", decode_turbo_crop, LIBJPEG, 0},
+        {"crop, libjpeg", decode_crop, LIBJPEG, 0},
+        {"crop, jpeg_fast", decode_crop, FAST, 0},
+        {"crop, as jpeg_tile divides, libjpeg", decode_crop, LIBJPEG, 1},
+        {"crop, as jpeg_tile divides, jpeg_fast", decode_crop, FAST, 1},
+        {"pipeline to 224, libjpeg", run_pipeline, LIBJPEG, 0},
+        {"pipeline to 224, jpeg_fast", run_pipeline, FAST, 0},
+        {"pipeline, as jpeg_tile divides, libjpeg", run_pipeline, LIBJPEG, 1},
+        {"pipeline, as jpeg_tile divides, jpeg_fast", run_pipeline, FAST, 1}};
     static const struct method reencoded_methods[] = {
-        {"whole", decode_whole, 0},
-        {"part: to the crop's last row", decode_part, 0},
-        {"part: libjpeg-turbo's crop", decode_turbo_crop, 0},
-        {"part: cut, every 2 MCUs", decode_part, 1},
-        {"part: cut, every 4 MCUs", decode_part, 2},
-        {"pipeline to 224, no markers", run_pipeline, 0},
-        {"pipeline to 224, every 2 MCUs", run_pipeline, 1},
-        {"pipeline to 224, every 4 MCUs", run_pipeline, 2}};
+        {"whole, libjpeg", decode_whole, LIBJPEG, 0},
+        {"whole, jpeg_fast", decode_whole, FAST, 0},
+        {"whole, every 2 MCUs, libjpeg", decode_whole, LIBJPEG, 1},
+        {"whole, every 2 MCUs, jpeg_fast", decode_whole, FAST, 1},
+        {"whole, every 4 MCUs, jpeg_fast", decode_whole, FAST, 2},
+        {"crop, libjpeg-turbo's own cropping", decode_turbo_crop, LIBJPEG, 0},
+        {"crop, libjpeg", decode_crop, LIBJPEG, 0},
+        {"crop, jpeg_fast", decode_crop, FAST, 0},
+        {"crop, every 2 MCUs, libjpeg", decode_crop, LIBJPEG, 1},
+        {"crop, every 2 MCUs, jpeg_fast", decode_crop, FAST, 1},
+        {"crop, every 4 MCUs, jpeg_fast", decode_crop, FAST, 2},
+        {"pipeline to 224, libjpeg", run_pipeline, LIBJPEG, 0},
+        {"pipeline to 224, jpeg_fast", run_pipeline, FAST, 0},
+        {"pipeline, every 2 MCUs, libjpeg", run_pipeline, LIBJPEG, 1},
+        {"pipeline, every 2 MCUs, jpeg_fast", run_pipeline, FAST, 1},
+        {"pipeline, every 4 MCUs, jpeg_fast", run_pipeline, FAST, 2}};
     struct bench *bench = calloc(1, sizeof *bench);
     struct err err;
     struct io *io;
@@ -269,11 +295,16 @@ int main(int count, char **arguments)
     bench->crop = crop_options_default(CROP_RANDOM);
     bench->count = (size_t)(count - optind);
     bench->photos = calloc(bench->count, sizeof *bench->photos);
-    struct image_options options = {TARGET, TARGET, bench->crop};
-    if (!bench->photos || io_open(arguments[optind], NULL, &io, &err) ||
-        jpeg_decoder_open(&bench->decoder, &err) ||
-        image_pipeline_open(&options, &bench->pipeline, &err))
+    if (!bench->photos || io_open(arguments[optind], NULL, &io, &err))
         fail("start", &err);
+    for (enum decoder d = 0; d < DECODERS; d++) {
+        struct image_options options = {
+            .width = TARGET, .height = TARGET, .crop = bench->crop, .libjpeg_only = d == LIBJPEG};
+        if (jpeg_decoder_open(&bench->decoder[d], &err) ||
+            image_pipeline_open(&options, &bench->pipeline[d], &err))
+            fail("start", &err);
+    }
+    jpeg_decoder_use_libjpeg(bench->decoder[LIBJPEG]);
     for (size_t i = 0; i < bench->count; i++) {
         const char *path = arguments[(size_t)optind + i];
         struct str file = read_photo(io, path);
@@ -290,7 +321,7 @@ int main(int count, char **arguments)
                : form == 1 ? "every 2 MCUs"
                            : "every 4 MCUs",
                100.0 * ((double)total_bytes(bench, form) / (double)total_bytes(bench, 0) - 1));
-    printf("%-44s %8s %8s\n", "method", "images/s", "speedup");
+    printf("%-44s %8s %8s %9s\n", "method", "images/s", "speedup", "ns/pixel");
     if (side > 0)
         measure(bench, reencoded_methods, sizeof reencoded_methods / sizeof reencoded_methods[0],
                 rounds);

@@ -116,6 +116,17 @@ raw_images_have_the_pixels_of_their_files() {
   millrace verify raw >/dev/null
 }
 
+both_jpeg_decoders_give_the_same_pixels() {
+  [[ -d $data/clothing ]] || skip "no test data at $data/clothing (set MILLRACE_TEST_DATA)"
+  millrace convert dataset "$data/clothing/validation" tiled --quiet >/dev/null
+  for decoder in auto libjpeg; do
+    millrace read tiled --decode image --size 40 --flip --epoch 1 --jpeg-decoder $decoder --quiet --out "by-$decoder" >/dev/null
+  done
+  diff -r by-auto by-libjpeg
+  same "$(status_of millrace read tiled --decode image --jpeg-decoder turbo)" 2
+  contains "$(cat errors)" "libjpeg"
+}
+
 raw_images_are_upright_and_at_most_max_side() {
   make_pictures
   "$python" - <<'PY'
@@ -209,6 +220,6 @@ a_page_shows_images_of_all_formats() {
 
 run_cases a_dataset_of_jpeg_png_and_webp_is_read_as_one image_formats_are_detected_by_content \
   verify_names_undecodable_images inspect_describes_images ppm_is_supported \
-  convert_names_a_broken_image raw_images_have_the_pixels_of_their_files raw_images_are_upright_and_at_most_max_side \
+  convert_names_a_broken_image raw_images_have_the_pixels_of_their_files both_jpeg_decoders_give_the_same_pixels raw_images_are_upright_and_at_most_max_side \
   raw_images_need_distinct_keys augmented_pixels_do_not_depend_on_workers_or_ranks \
   mixed_images_match_a_second_implementation mixed_images_do_not_depend_on_workers_or_ranks a_page_shows_images_of_all_formats
