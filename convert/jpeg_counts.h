@@ -1,21 +1,22 @@
 /*
- * jpeg_counts — counts what a conversion did with JPEGs.
+ * jpeg_counts — counts JPEGs by how a conversion stored them.
  */
 #ifndef MILLRACE_CONVERT_JPEG_COUNTS_H
 #define MILLRACE_CONVERT_JPEG_COUNTS_H
 
 #include <stdint.h>
 
-/* Zero with --jpeg keep or --store raw. */
-struct convert_jpegs {
+/* All zero with --jpeg keep or --store raw. */
+struct convert_jpeg_counts {
     uint64_t tiled_count, reencoded_count;
-    /* With tile: stored unchanged (CMYK, already tiled, or misnamed). With reencode: not reencoded,
-     * because the original is smaller or misnamed. */
+    /* With tile: unchanged because CMYK, already tiled or misnamed. With reencode: not reencoded
+     * because smaller or misnamed. */
     uint64_t kept_count;
     uint64_t source_bytes, written_bytes; /* sizes of all counted JPEGs */
 };
 
-static inline void convert_jpegs_add(struct convert_jpegs *to, const struct convert_jpegs *more)
+static inline void convert_jpeg_counts_add(struct convert_jpeg_counts *to,
+                                           const struct convert_jpeg_counts *more)
 {
     to->tiled_count += more->tiled_count;
     to->reencoded_count += more->reencoded_count;

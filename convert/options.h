@@ -22,15 +22,15 @@ enum convert_jpeg {
 };
 
 enum convert_store {
-    CONVERT_STORE_ENCODED, /* other images stay as they are */
+    CONVERT_STORE_ENCODED, /* images other than JPEG unchanged */
     CONVERT_STORE_RAW,     /* all images become PPM */
 };
 
 enum convert_split_folders {
-    /* all are splits if all have names like train, val and test; else classes */
+    /* splits if all names are like train, val and test; else classes */
     CONVERT_SPLIT_FOLDERS_AUTO,
-    CONVERT_SPLIT_FOLDERS_YES, /* all are splits */
-    CONVERT_SPLIT_FOLDERS_NO,  /* all are classes */
+    CONVERT_SPLIT_FOLDERS_YES, /* all folders are splits */
+    CONVERT_SPLIT_FOLDERS_NO,  /* all folders are classes */
 };
 
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
@@ -41,7 +41,7 @@ struct convert_split {
 };
 
 /* Borrowed strings. */
-struct convert_list {
+struct convert_string_list {
     const char *const *items;
     size_t count;
 };
@@ -53,16 +53,17 @@ struct convert_options {
     enum convert_jpeg jpeg;
     enum convert_store store;
     uint32_t max_side; /* for reencode and raw; 0: unlimited */
-    uint32_t quality;  /* for reencode, even of images not scaled down; 0: 90 */
+    uint32_t quality;  /* for reencode, even without scaling; 0: 90 */
     uint64_t seed;
     bool keep_order; /* false: shuffle items, keyed by seed */
     /* (seed, key) determines an item's split. */
     struct convert_split splits[CONVERT_SPLITS_MAX];
     uint32_t splits_count; /* 0: one dataset at target, or one per split folder */
     enum convert_split_folders split_folders;
-    struct convert_list ignores; /* globs over names, or, with a slash, over relative paths */
+    struct convert_string_list
+        ignore_globs; /* globs over names, or, with a slash, over relative paths */
     /* Extensions that become fields. Empty: photos and their companion files. */
-    struct convert_list fields;
+    struct convert_string_list fields;
     const char *tokenizer;      /* text: "bytes" (NULL), "gpt2" */
     const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
     bool skip_errors;           /* false: the first bad item ends the conversion */

@@ -179,7 +179,7 @@ static int print_result(const struct convert_result *result, const char *target,
     jsonx_write_u64(&output.json, "ignored_count", result->ignored_count);
     if (result->splits_count > 0)
         write_splits(result, target, &output.json);
-    const struct convert_jpegs *jpegs = &result->jpegs;
+    const struct convert_jpeg_counts *jpegs = &result->jpegs;
     if (jpegs->tiled_count + jpegs->reencoded_count + jpegs->kept_count > 0) {
         if (reencodes)
             jsonx_write_u64(&output.json, "jpegs_reencoded_count", jpegs->reencoded_count);
@@ -210,7 +210,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .seed = args->seed,
         .keep_order = args->keep_order,
         .split_folders = (enum convert_split_folders)args->split_folders,
-        .ignores = {(const char *const *)args->ignore.items, args->ignore.count},
+        .ignore_globs = {(const char *const *)args->ignore.items, args->ignore.count},
         .fields = {(const char *const *)args->fields.items, args->fields.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,

@@ -14,7 +14,7 @@
  *     bpe_encoder_open(bpe, &encoder, err);               // one per thread
  *     bpe_encode(encoder, text, bytes, &tokens, err);     // uint16, little-endian, appended
  *
- * Encoding allocates no memory per word; its memory grows only with the longest word.
+ * Encoding allocates no memory per word; memory grows only with the longest word.
  */
 #ifndef MILLRACE_CONVERT_BPE_BPE_H
 #define MILLRACE_CONVERT_BPE_BPE_H
@@ -27,7 +27,7 @@
 
 enum {
     BPE_TOKEN_BYTES = 2,
-    BPE_VOCABULARY_MAX = 65535, /* token ids are uint16; one value means "none" */
+    BPE_VOCABULARY_MAX = 65535, /* token ids are uint16; 0xffff means "none" */
     BPE_TEXT_BYTES_MAX = 1 << 24,
     BPE_FILE_BYTES_MAX = 1 << 26, /* per file */
 };

@@ -29,11 +29,11 @@ struct cached_word {
     uint8_t bytes, tokens_count;
     uint8_t text[CACHE_TEXT_BYTES_MAX];
 };
-static_assert(sizeof(struct cached_word) == 48, "a slot is as large as said");
+static_assert(sizeof(struct cached_word) == 48, "CACHE_SLOTS assumes this size");
 
 struct node {
     uint32_t previous, next; /* NODE_NONE: none */
-    uint16_t token;          /* BPE_NONE: merged into the previous one */
+    uint16_t token;          /* BPE_NONE: merged into the previous node */
 };
 #define NODE_NONE UINT32_MAX
 
@@ -41,7 +41,7 @@ struct bpe_encoder {
     const struct bpe *bpe;
     struct cached_word *cache; /* CACHE_SLOTS, indexed by a word's hash */
     struct node *nodes;        /* [nodes_max]; long words need one node per byte */
-    /* 3 * nodes_max entries rank << 32 | left node, lowest first; some are stale. */
+    /* 3 * nodes_max entries rank << 32 | left node, lowest first; some entries are stale. */
     uint64_t *heap;
     size_t nodes_max, heap_count;
 };

@@ -4,8 +4,8 @@
  *     encoder.json   {"token": id, ...}: the ids are 0 to the number of tokens - 1
  *     vocab.bpe      optional "#version: ...", then "left right\n" per pair, in order of rank
  *
- * In both, a character stands for a byte: printable Latin-1 for itself, U+0100 and up for the
- * others, in order.
+ * In both files, a character stands for a byte. Printable Latin-1 characters stand for themselves,
+ * U+0100 and up for the other bytes in order.
  */
 #include "convert/bpe/bpe_vocabulary.h"
 
@@ -58,8 +58,8 @@ static int check_token(void *context, const char *key, struct json_t *value)
 {
     struct vocabulary_reader *reader = context;
     uint64_t id;
-    if (jsonx_u64(value, &id) || id >= reader->bpe->vocabulary || reader->seen[id])
-        return reject(reader, ERR_NO_OFFSET, "each id once, below the number of tokens", key);
+    if (jsonx_u64(value, &id) || id >= reader->bpe->vocabulary_size || reader->seen[id])
+        return reject(reader, ERR_NO_OFFSET, "unique ids below the number of tokens", key);
     reader->seen[id] = 1;
     return 0;
 }
@@ -84,7 +84,7 @@ static int load_tokens(struct vocabulary_reader *reader, const char *text, size_
     if (count <= 256 || count > BPE_VOCABULARY_MAX)
         return reject(reader, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
                       "a different number");
-    bpe->vocabulary = (uint32_t)count;
+    bpe->vocabulary_size = (uint32_t)count;
     bpe->identity = hash_64(text, bytes);
     reader->seen = calloc(count, 1);
     if (!reader->seen)
@@ -99,7 +99,7 @@ static int load_tokens(struct vocabulary_reader *reader, const char *text, size_
         status = find_token(reader, name, ERR_NO_OFFSET, &bpe->bytes[byte]);
     }
     if (!status)
-        bpe->document_end = end;
+        bpe->document_end_token = end;
     return status;
 }
 
@@ -193,12 +193,12 @@ void bpe_close(struct bpe *bpe)
 
 uint32_t bpe_vocabulary_size(const struct bpe *bpe)
 {
-    return bpe->vocabulary;
+    return bpe->vocabulary_size;
 }
 
 uint32_t bpe_document_end_token(const struct bpe *bpe)
 {
-    return bpe->document_end;
+    return bpe->document_end_token;
 }
 
 uint64_t bpe_identity(const struct bpe *bpe)

@@ -7,9 +7,9 @@
 #include "convert/bpe/bpe.h"
 
 /* Ranks are below BPE_NONE, so at most half of the slots are used. */
-enum { BPE_NONE = 0xffff, BPE_PAIRS_BITS = 17 };
+enum { BPE_NONE = 0xffff, BPE_PAIR_TABLE_BITS = 17 };
 
-/* A slot of the pair table (linear probing). merged_token: BPE_NONE if empty. */
+/* A slot of the pair table (linear probing). merged_token: BPE_NONE if the slot is empty. */
 struct bpe_pair {
     uint16_t left, right;
     uint16_t rank; /* the pair with the lowest rank merges first */
@@ -18,10 +18,10 @@ struct bpe_pair {
 
 /* Immutable. */
 struct bpe {
-    uint32_t vocabulary, document_end;
+    uint32_t vocabulary_size, document_end_token;
     uint64_t identity;
     uint16_t bytes[256]; /* the token of each byte */
-    struct bpe_pair pairs[1 << BPE_PAIRS_BITS];
+    struct bpe_pair pairs[1 << BPE_PAIR_TABLE_BITS];
 };
 
 /* Returns the pair's slot, or an empty one. */
@@ -29,8 +29,8 @@ static inline const struct bpe_pair *bpe_find_pair(const struct bpe *bpe, uint16
                                                    uint16_t right)
 {
     uint64_t key = (uint64_t)left << 16 | right;
-    size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BPE_PAIRS_BITS));
-    for (;; slot = (slot + 1) % (1 << BPE_PAIRS_BITS)) {
+    size_t slot = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BPE_PAIR_TABLE_BITS));
+    for (;; slot = (slot + 1) % (1 << BPE_PAIR_TABLE_BITS)) {
         const struct bpe_pair *pair = &bpe->pairs[slot];
         if (pair->merged_token == BPE_NONE || (pair->left == left && pair->right == right))
             return pair;

@@ -10,12 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOUND_BYTES = 1 << 20 };
+enum { READBACK_BYTES = 1 << 20 };
 
 static int open_folder(struct checked_folder *folder, struct io *io, const char *target,
                        struct err *err)
 {
-    *folder = (struct checked_folder){.io = io, .target = target, .readback = malloc(FOUND_BYTES)};
+    *folder =
+        (struct checked_folder){.io = io, .target = target, .readback = malloc(READBACK_BYTES)};
     if (!folder->readback)
         return err_set(err, -ENOMEM, "not enough memory to write a folder");
     return io->ops->queue_open(io, 1, &folder->queue, err);
@@ -92,7 +93,7 @@ static int compare(struct checked_folder *folder, const struct checked_file *fil
                    const char *data, size_t bytes, struct err *err)
 {
     for (size_t at = 0; at < bytes;) {
-        size_t step = bytes_min(bytes - at, FOUND_BYTES), same = 0;
+        size_t step = bytes_min(bytes - at, READBACK_BYTES), same = 0;
         int status = io_read_exact(folder->queue, folder->io, file->file, file->path, offset + at,
                                    folder->readback, step, err);
         folder->has_mismatch |= status == -ENODATA; /* the file is shorter than expected */

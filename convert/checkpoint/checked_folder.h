@@ -1,8 +1,9 @@
 /*
- * checked_folder — a folder of new files, written in one pass and optionally verified in a second.
+ * checked_folder — writes a folder of new files in one pass, and optionally verifies it in a
+ * second.
  *
  *     checked_folder_begin(&folder, io, &transaction, err);
- *     make(&folder);                     // open, put..., close, for each file
+ *     make(&folder);                     // for each file: open, put..., close
  *     checked_folder_compare(&folder);
  *     make(&folder);                     // the same calls compare the data
  *     checked_folder_commit(&folder, err);
@@ -40,7 +41,7 @@ int checked_folder_open_existing(struct checked_folder *folder, struct io *io, c
                                  struct err *err);
 /* Publishes the folder atomically and durably. */
 int checked_folder_commit(struct checked_folder *folder, struct err *err);
-/* keep: leave uncommitted data for a later resume. */
+/* keep: leave uncommitted data for a resume. */
 void checked_folder_deinit(struct checked_folder *folder, bool keep);
 
 int checked_file_open(struct checked_folder *folder, struct checked_file *ret_file,
@@ -48,7 +49,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
 /* Blocks. -EBADMSG with file and offset: the existing data differs. */
 int checked_file_put(struct checked_folder *folder, const struct checked_file *file,
                      uint64_t offset, const void *data, size_t bytes, struct err *err);
-/* status: result of the preceding puts. If it is an error, returns it, and a file being written
+/* status: result of the preceding puts. Returns it if it is an error; a file being written then
  * stays open until checked_folder_deinit. */
 int checked_file_close(struct checked_folder *folder, struct checked_file *file, uint64_t bytes,
                        int status, struct err *err);

@@ -1,8 +1,8 @@
 /*
  * checkpoint — see checkpoint.h.
  *
- * The target file is `[header][tensors in canonical order]`. The tensors' bytes form one stream,
- * cut into pieces (pieces.h) regardless of tensor boundaries.
+ * The target file is `[header][tensors in canonical order]`. The tensors' bytes form one stream.
+ * Pieces (pieces.h) ignore tensor boundaries.
  */
 #include "convert/checkpoint/checkpoint.h"
 
@@ -32,7 +32,7 @@ struct job {
     struct ckpt_reader *reader;
     struct safetensors_entry *entries; /* both in file order */
     const struct manifest_tensor **tensors;
-    uint64_t count, cast_count, kept_bytes;
+    uint64_t tensors_count, cast_count, kept_bytes;
     struct str header;
     uint64_t file_bytes;
     struct piece *piece_list; /* covers the file after the header */
@@ -67,7 +67,7 @@ static int plan_tensors(struct job *job, struct err *err)
         const struct manifest_tensor *tensor = &manifest->tensors[i];
         if (!tensor_filter_matches(selection(job), tensor->name))
             continue;
-        struct safetensors_entry *entry = &job->entries[job->count++];
+        struct safetensors_entry *entry = &job->entries[job->tensors_count++];
         *entry = (struct safetensors_entry){
             .name = tensor->name,
             .dtype = tensor_stream_dtype(&job->options->cast, tensor->dtype),
@@ -79,18 +79,18 @@ static int plan_tensors(struct job *job, struct err *err)
         }
         memcpy(entry->shape, tensor->shape, sizeof entry->shape);
     }
-    if (job->count == 0) {
+    if (job->tensors_count == 0) {
         err_set(err, -ENOENT, "there is no tensor to convert");
         err_at(err, job->options->source, ERR_NO_OFFSET);
         err_expected(err, "names that match \"%.100s\"", selection(job));
         err_advise(err, "run `millrace inspect` to see the names");
         return -ENOENT;
     }
-    qsort(job->entries, job->count, sizeof *job->entries, compare_entries);
-    for (uint64_t i = 0; i < job->count; i++)
+    qsort(job->entries, job->tensors_count, sizeof *job->entries, compare_entries);
+    for (uint64_t i = 0; i < job->tensors_count; i++)
         job->tensors[i] = manifest_find_tensor(manifest, job->entries[i].name);
-    return consolidated_encode_header(job->entries, job->count, &job->header, &job->file_bytes,
-                                      err);
+    return consolidated_encode_header(job->entries, job->tensors_count, &job->header,
+                                      &job->file_bytes, err);
 }
 
 static int cut_pieces(struct job *job, struct err *err)
@@ -106,10 +106,10 @@ static int cut_pieces(struct job *job, struct err *err)
     return 0;
 }
 
-/* Returns the first tensor that ends after this offset in the file. */
+/* Returns the first tensor that ends after this file offset. */
 static uint64_t find_entry(const struct job *job, uint64_t offset)
 {
-    uint64_t low = 0, high = job->count;
+    uint64_t low = 0, high = job->tensors_count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (job->entries[middle].offset_bytes + job->entries[middle].size_bytes > offset)
@@ -153,7 +153,7 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
                                 job->pieces_count, &pieces, err);
     for (unsigned w = 0; w < pieces.workers_count && !status; w++)
         status = tensor_stream_init(&job->streams[w], job->piece_job.readers[w], job->tensors,
-                                    job->count, &job->options->cast, err);
+                                    job->tensors_count, &job->options->cast, err);
     return status;
 }
 
@@ -169,7 +169,7 @@ static int write_header(struct job *job, struct err *err)
     return status;
 }
 
-static int write_all(struct job *job, const char *owner_id, struct err *err)
+static int write_target(struct job *job, const char *owner_id, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
     struct io_transaction_options transaction = {.path = o->target,
@@ -194,7 +194,7 @@ static int write_all(struct job *job, const char *owner_id, struct err *err)
     return status;
 }
 
-/* Frees memory before verification, which needs it. */
+/* Frees memory for verification. */
 static void close_pieces(struct job *job)
 {
     piece_job_close_pieces(&job->piece_job);
@@ -257,8 +257,7 @@ static int verify_target(struct job *job, const char *path, struct err *err)
     err_at(err, job->options->target, ERR_NO_OFFSET);
     err_expected(err, "hash %s", hash128_format(expected.hash, text));
     err_found(err, "%s", hash128_format(found.hash, text));
-    err_advise(err,
-               "convert again, as nothing was committed: the disk or the memory may be failing");
+    err_advise(err, "nothing was committed; convert again: the disk or the memory may be failing");
     return -EBADMSG;
 }
 
@@ -274,7 +273,8 @@ static int commit(struct job *job, struct err *err)
     return status;
 }
 
-static int find_complete(struct job *job, const char *owner_id, bool *ret_is_done, struct err *err)
+static int check_existing_target(struct job *job, const char *owner_id, bool *ret_is_done,
+                                 struct err *err)
 {
     struct io_stat info;
     struct piece_journal *journal;
@@ -290,7 +290,7 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     if (status)
         return status;
     status = hash_target(job, job->options->target, &found, err);
-    /* these errors mean a file of a different kind */
+    /* these errors mean that the target is not a checkpoint */
     if (status && status != -EBADMSG && status != -EINVAL)
         return status;
     if (status || !hashes_equal(&expected, &found))
@@ -303,14 +303,14 @@ static int find_complete(struct job *job, const char *owner_id, bool *ret_is_don
     return status;
 }
 
-/* Logs whether the step already contains this file, because its layout is `full`. */
-static void log_if_present(const struct job *job)
+/* Logs if the step already contains this file because its layout is `full`. */
+static void log_existing_file(const struct job *job)
 {
     const struct manifest *manifest = ckpt_reader_manifest(job->reader);
     const struct manifest_file *file = consolidated_find_file(manifest);
     if (!file || file->size_bytes != job->file_bytes || job->cast_count > 0)
         return;
-    for (uint64_t i = 0; i < job->count; i++)
+    for (uint64_t i = 0; i < job->tensors_count; i++)
         for (uint64_t c = 0; c < job->tensors[i]->chunks_count; c++)
             if (&manifest->files[job->tensors[i]->chunks[c].file] != file)
                 return;
@@ -327,15 +327,15 @@ static int make_file(struct job *job, struct err *err)
              hash128_format(hash_128(job->header.data, job->header.bytes), text));
     int status = identity_compute(job->reader, options_text, owner_id, err);
     if (!status)
-        status = find_complete(job, owner_id, &is_done, err);
+        status = check_existing_target(job, owner_id, &is_done, err);
     if (status || is_done)
         return status;
-    status = write_all(job, owner_id, err);
+    status = write_target(job, owner_id, err);
     close_pieces(job);
     return status ? status : commit(job, err);
 }
 
-/* keep: leave written data for a later resume. */
+/* keep: leave written data for a resume. */
 static void deinit_job(struct job *job, bool keep)
 {
     close_pieces(job);
@@ -343,7 +343,7 @@ static void deinit_job(struct job *job, bool keep)
         job->io->transactions->leave(job->transaction);
     else
         job->io->transactions->abort(job->transaction);
-    piece_journal_close(job->piece_job.journal, keep); /* after its data is committed or removed */
+    piece_journal_close(job->piece_job.journal, keep); /* after the data is committed or removed */
     ckpt_reader_close(job->reader);
     str_deinit(&job->header);
     free(job->entries);
@@ -367,9 +367,9 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     if (!status)
         status = make_file(&job, err);
     if (!status) {
-        log_if_present(&job);
+        log_existing_file(&job);
         *ret_result = (struct convert_checkpoint_result){
-            .tensors_count = job.count,
+            .tensors_count = job.tensors_count,
             .written_bytes = job.file_bytes,
             .cast_count = job.cast_count,
             .kept_bytes = job.kept_bytes,

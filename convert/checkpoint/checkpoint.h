@@ -18,16 +18,16 @@ struct convert_checkpoint_result {
     bool is_resumable; /* after -EINTR: resume can continue */
 };
 
-/* Blocks. Publishes the target atomically and durably. Written data is removed on failure, but kept
- * for a resume if the conversion is stopped or the process dies. With detail: -EEXIST, -EBADMSG,
- * -ENOENT, -EBUSY (the conversion to resume is still running), -EINTR. After -EINTR, only
+/* Blocks. Publishes the target atomically and durably. A failure removes the written data. If the
+ * conversion is stopped or the process dies, the data is kept for a resume. With detail: -EEXIST,
+ * -EBADMSG, -ENOENT, -EBUSY (the conversion to resume is still running), -EINTR. After -EINTR, only
  * ret_result->is_resumable is set. */
 int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_options *options,
                             struct convert_checkpoint_result *ret_result, struct err *err);
 
-/* Writes config.json and model.safetensors, or several files and their index, in the form that
- * Hugging Face's transformers reads. Needs memory for a few rows of the widest tensor per thread.
- * Blocks and fails like convert_checkpoint_full. */
+/* Writes the files that Hugging Face's transformers reads: config.json and model.safetensors, or
+ * several safetensors files with an index. Needs memory for a few rows of the widest tensor per
+ * thread. Blocks and fails like convert_checkpoint_full. */
 int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options *options,
                           struct convert_checkpoint_result *ret_result, struct err *err);
 

@@ -2,8 +2,8 @@
  * checkpoint_hf — see checkpoint.h. Exports a folder that transformers loads.
  *
  * An output tensor comes from one checkpoint tensor, or from q, k and v, and may be transposed. A
- * piece (pieces.h) is a few of its rows; rows of a transposed tensor are columns of the source.
- * Verification makes all data again and compares it with the files.
+ * piece (pieces.h) consists of some of its rows; rows of a transposed tensor are columns of the
+ * source. Verification generates all data again and compares it with the files.
  */
 #include "convert/checkpoint/checkpoint_hf.h"
 
@@ -28,12 +28,12 @@ struct job {
     const struct convert_checkpoint_options *options;
     struct ckpt_reader *reader;
     const struct hf_model *model;
-    bool tied; /* the head shares the embedding's table */
+    bool has_tied_head; /* shares the embedding's table */
     struct hf_plan plan;
     uint64_t kept_bytes;
     struct safetensors_entry *entries; /* entries of the current file */
     struct piece *piece_list;          /* [plan.pieces_count], all files */
-    uint64_t placed_count;             /* number of pieces in earlier files */
+    uint64_t placed_count;             /* pieces in earlier files */
     struct piece_job piece_job;
     char *columns[PIECES_WORKERS_MAX]; /* per worker: columns of one source part */
     struct checked_folder folder;
@@ -59,18 +59,18 @@ static int make_plan(struct job *job, struct err *err)
 static int load_box(struct job *job, unsigned worker, const struct manifest_tensor *source,
                     const uint64_t start[2], const uint64_t extent[2], void *data, struct err *err)
 {
-    struct ckpt_tensor wanted = {.name = source->name,
-                                 .dtype = tensor_stream_dtype(&job->options->cast, source->dtype),
-                                 .rank = source->rank,
-                                 .cast = job->options->cast.is_wanted,
-                                 .data = data};
-    memcpy(wanted.shape, source->shape, sizeof wanted.shape);
-    memcpy(wanted.start, start, 2 * sizeof start[0]);
-    memcpy(wanted.extent, extent, 2 * sizeof extent[0]);
-    return ckpt_reader_load(job->piece_job.readers[worker], &wanted, 1, NULL, err);
+    struct ckpt_tensor box = {.name = source->name,
+                              .dtype = tensor_stream_dtype(&job->options->cast, source->dtype),
+                              .rank = source->rank,
+                              .cast = job->options->cast.is_wanted,
+                              .data = data};
+    memcpy(box.shape, source->shape, sizeof box.shape);
+    memcpy(box.start, start, 2 * sizeof start[0]);
+    memcpy(box.extent, extent, 2 * sizeof extent[0]);
+    return ckpt_reader_load(job->piece_job.readers[worker], &box, 1, NULL, err);
 }
 
-/* The output's rows are columns of each part. */
+/* The output's rows are the parts' columns. */
 static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
                            struct err *err)
 {
@@ -124,8 +124,8 @@ static uint64_t place_pieces(struct job *job, uint64_t piece, const struct hf_te
     return count;
 }
 
-/* Encodes the header. Its metadata contains the format "pt", which transformers requires, and the
- * second name of a tied tensor, as written by safetensors' save_model. */
+/* Encodes the header. Its metadata contains the format "pt", which transformers requires. Like
+ * safetensors' save_model, it adds the second name of a tied tensor. */
 static int encode_header(const struct job *job, uint64_t count, struct str *out,
                          uint64_t *ret_file_bytes, struct err *err)
 {
@@ -134,7 +134,7 @@ static int encode_header(const struct job *job, uint64_t count, struct str *out,
     hf_locate(job->model, "embed.tokens.weight", &table);
     const char *const metadata[][2] = {{"format", "pt"}, {"lm_head.weight", table.name}};
     for (uint64_t i = 0; i < count; i++)
-        if (job->tied && strcmp(job->entries[i].name, table.name) == 0)
+        if (job->has_tied_head && strcmp(job->entries[i].name, table.name) == 0)
             metadata_count = 2;
     return safetensors_encode(job->entries, count, metadata, metadata_count,
                               SAFETENSORS_ALIGN_BYTES, out, ret_file_bytes, err);
@@ -151,7 +151,8 @@ static int put_tensors(struct job *job, const struct checked_file *file, uint64_
                           job->placed_count - begin, job->folder.is_comparing, err);
 }
 
-/* Writes or compares a file whose tensors start at first; *ret_end: end of the range. */
+/* Writes or compares the file that begins with tensor first. *ret_end: the tensor after its
+ * last. */
 static int put_file(struct job *job, uint64_t first, uint64_t *ret_end, struct err *err)
 {
     char name[HF_FILE_NAME_BYTES];
@@ -265,7 +266,7 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     return status ? status : checked_folder_commit(&job->folder, err);
 }
 
-/* Checks that all output of an earlier, completed conversion exists. */
+/* Compares an existing target with what this conversion would write. */
 static int verify_complete(struct job *job, const char *owner_id, const struct str *config,
                            struct err *err)
 {
@@ -302,12 +303,12 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
                : make_folder(job, owner_id, config, err);
 }
 
-/* keep: leave written data for a later resume. */
+/* keep: leave written data for a resume. */
 static void deinit_job(struct job *job, bool keep)
 {
     piece_job_close_pieces(&job->piece_job);
     checked_folder_deinit(&job->folder, keep);
-    piece_journal_close(job->piece_job.journal, keep); /* after its data is committed or removed */
+    piece_journal_close(job->piece_job.journal, keep); /* after the data is committed or removed */
     ckpt_reader_close(job->reader);
     hf_plan_deinit(&job->plan);
     free(job->entries);
@@ -331,8 +332,8 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     if (!status)
         status = make_plan(&job, err);
     if (!status)
-        status =
-            checkpoint_hf_config(job.reader, job.model, &options->cast, &config, &job.tied, err);
+        status = checkpoint_hf_config(job.reader, job.model, &options->cast, &config,
+                                      &job.has_tied_head, err);
     if (!status)
         status = write_or_verify(&job, &config, err);
     if (!status)

@@ -66,7 +66,7 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
                                   reader->path, err);
 }
 
-/* A key that is "auto" or missing, as in checkpoints from older versions, gets its default. */
+/* A key that is "auto", or missing as in older checkpoints, gets its default. */
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const struct json_t *saved = saved_config(reader);
@@ -76,7 +76,7 @@ static int fill_config(const struct ckpt_reader *reader, struct hf_config *confi
     if (!status)
         status = jsonx_get_u64(saved, "model.heads", &config->heads, reader->path, err);
     if (!status && config->heads == 0)
-        status = err_set(err, -EBADMSG, "the checkpoint's model has no heads");
+        status = err_set(err, -EBADMSG, "the checkpoint's model has zero heads");
     if (status)
         return status;
     config->kv_heads = config->heads;
@@ -116,7 +116,7 @@ static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader
 }
 
 int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
-                         const struct tensor_cast *cast, struct str *out, bool *ret_tied,
+                         const struct tensor_cast *cast, struct str *out, bool *ret_has_tied_head,
                          struct err *err)
 {
     struct jsonx_writer w = {.out = out};
@@ -133,6 +133,6 @@ int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model
     hf_write_entries(model, &config, &w);
     jsonx_end_object(&w);
     str_add_text(out, "\n");
-    *ret_tied = config.tied;
+    *ret_has_tied_head = config.tied;
     return str_status(out) ? err_set(err, str_status(out), "out of memory for a configuration") : 0;
 }

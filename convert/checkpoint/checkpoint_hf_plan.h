@@ -13,7 +13,7 @@
 
 enum { HF_FILE_NAME_BYTES = 64 };
 
-/* An output tensor, made from one checkpoint tensor or from q, k and v. */
+/* An output tensor. Its sources are one checkpoint tensor, or q, k and v. */
 struct hf_tensor {
     struct safetensors_entry entry; /* its offset is set when the file's header is encoded */
     struct hf_location location;
@@ -47,10 +47,10 @@ struct hf_plan_options {
     const struct log *log;
 };
 
-/* Plans all tensors except the optimizer's. -ENOTSUP names a tensor that the model family does not
- * have. */
+/* Plans all tensors except the optimizer's. -ENOTSUP names a tensor that transformers' model
+ * lacks. */
 int hf_plan_init(struct hf_plan *plan, const struct hf_plan_options *options, struct err *err);
-void hf_plan_deinit(struct hf_plan *plan); /* may be zeroed */
+void hf_plan_deinit(struct hf_plan *plan); /* plan may be zeroed */
 
 /* A row spans the last dimension; a vector is one row. */
 uint64_t hf_tensor_row_bytes(const struct hf_tensor *tensor);

@@ -1,6 +1,6 @@
 /*
- * checkpoint_options — options of `convert checkpoint` (checkpoint.h). _full and _hf: options of
- * convert_checkpoint_full and convert_checkpoint_hf only.
+ * checkpoint_options — options of `convert checkpoint` (checkpoint.h). Only convert_checkpoint_full
+ * and convert_checkpoint_hf, respectively, use options marked _full and _hf.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_OPTIONS_H
 #define MILLRACE_CONVERT_CHECKPOINT_CHECKPOINT_OPTIONS_H
@@ -14,7 +14,7 @@
 
 /* Immutable. */
 struct convert_checkpoint_options {
-    const char *source; /* a step or a folder of steps; _hf: with a gpt2, llama or qwen model */
+    const char *source; /* a step or a folder of steps; _hf: of a gpt2, llama or qwen model */
     const char *target; /* _full: a file; _hf: a folder */
     /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
     const char *selection;

@@ -11,7 +11,8 @@
 #include <string.h>
 
 /* Allows replacing a checkpoint that is a single file: it stays readable until the commit. */
-static int check_outside(struct io *io, const char *source, const char *target, struct err *err)
+static int check_outside_source(struct io *io, const char *source, const char *target,
+                                struct err *err)
 {
     struct io_stat info;
     int status = io->names->stat(io, source, &info, err);
@@ -27,7 +28,7 @@ int checkpoint_target_check_file(struct io *io, const char *source, const char *
                                  struct err *err)
 {
     struct io_stat info;
-    int status = check_outside(io, source, target, err);
+    int status = check_outside_source(io, source, target, err);
     if (status || io->names->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return status;
     err_set(err, -EISDIR, "DST is a folder, but the output is one file");
@@ -51,10 +52,10 @@ static bool is_output_name(const char *name)
 }
 
 struct foreign_entry {
-    char name[256]; /* first entry that conversions do not write, or "" */
+    char name[256]; /* "" or the first entry that conversions do not write */
 };
 
-static int find_foreign(void *context, const struct io_entry *entry)
+static int find_foreign_entry(void *context, const struct io_entry *entry)
 {
     struct foreign_entry *foreign = context;
     if (entry->kind == IO_ENTRY_FILE && is_output_name(entry->name))
@@ -68,11 +69,11 @@ int checkpoint_target_check_folder(struct io *io, const char *source, const char
 {
     struct foreign_entry foreign = {0};
     struct io_stat info;
-    int status = check_outside(io, source, target, err);
+    int status = check_outside_source(io, source, target, err);
     if (status || !replace || io->names->stat(io, target, &info, NULL) ||
         info.kind != IO_ENTRY_FOLDER)
         return status;
-    status = io->names->list(io, target, find_foreign, &foreign, err);
+    status = io->names->list(io, target, find_foreign_entry, &foreign, err);
     if (!foreign.name[0])
         return status;
     err_set(err, -EEXIST, "DST has files that a conversion to hf does not write");

@@ -13,12 +13,12 @@
 int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
                                  struct err *err);
 
-/* -EINVAL: target lies inside the checkpoint at source; -EEXIST: replace would delete files that
- * such a conversion does not write. */
+/* -EINVAL: target lies inside the checkpoint at source; -EEXIST: replacing target would delete
+ * files that conversions do not write. */
 int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
                                    bool replace, struct err *err);
 
-/* -EEXIST. For a target that is not the output of the same conversion. */
+/* Returns -EEXIST for a target that is not the output of the same conversion. */
 int checkpoint_target_reject_existing(const char *target, struct err *err);
 
 #endif

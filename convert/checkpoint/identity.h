@@ -9,9 +9,9 @@
 
 enum { IDENTITY_BYTES = 32 };
 
-/* options: text of all options that affect the bytes. A step is identified by its blocks'
- * checksums, a plain file by its identity (io.h) when its header was read. text
- * (IDENTITY_BYTES): "convert." and 16 hex digits. */
+/* options: all options that affect the bytes, as text. A step is identified by its blocks'
+ * checksums, a plain file by its identity (io.h) when its header was read. text (IDENTITY_BYTES):
+ * "convert." and 16 hex digits. */
 int identity_compute(const struct ckpt_reader *reader, const char *options, char *text,
                      struct err *err);
 

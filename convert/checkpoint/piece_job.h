@@ -1,5 +1,5 @@
 /*
- * piece_job — a conversion's pieces, with their journal and one checkpoint reader per worker.
+ * piece_job — the pieces of a conversion, their journal, and a checkpoint reader per worker.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_PIECE_JOB_H
 #define MILLRACE_CONVERT_CHECKPOINT_PIECE_JOB_H
@@ -10,7 +10,7 @@
 
 /* Zero-initialize. */
 struct piece_job {
-    /* Clones of the source's reader, which divide its read-ahead memory. Unused ones are NULL. */
+    /* Clones of the source's reader. They divide its read-ahead memory. Unused entries are NULL. */
     struct ckpt_reader *readers[PIECES_WORKERS_MAX];
     struct piece_journal *journal;
     struct pieces *pieces;

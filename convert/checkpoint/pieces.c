@@ -174,37 +174,37 @@ static int finish_write(const struct pieces *pieces, struct worker *worker, stru
                : 0;
 }
 
-/* *ret_whole: the whole piece was read. After a read error, the piece is made again. */
+/* *ret_is_complete: the whole piece was read. A read error is not a failure. */
 static int read_back(const struct pieces *pieces, struct worker *worker, struct slot *slot,
-                     bool *ret_whole, struct err *err)
+                     bool *ret_is_complete, struct err *err)
 {
     int status = submit(pieces, worker, slot, IO_READ, err);
     if (!status)
         status = wait_for_slot(pieces, worker, slot, err);
-    *ret_whole = slot->request.result == (ssize_t)slot->request.bytes;
+    *ret_is_complete = slot->request.result == (ssize_t)slot->request.bytes;
     return status;
 }
 
-static int find_existing(const struct pieces *pieces, struct worker *worker, struct slot *slot,
-                         bool *ret_kept, struct err *err)
+static int reuse_piece(const struct pieces *pieces, struct worker *worker, struct slot *slot,
+                       bool *ret_is_reused, struct err *err)
 {
     const struct piece_journal *journal = pieces->options.journal;
     uint32_t recorded_crc;
-    *ret_kept = false;
+    *ret_is_reused = false;
     if (!journal || !piece_journal_find(journal, slot->piece, &recorded_crc))
         return 0;
-    int status = read_back(pieces, worker, slot, ret_kept, err);
-    if (!status && *ret_kept)
-        *ret_kept = crc32c(0, slot->data, slot->request.bytes) == recorded_crc;
+    int status = read_back(pieces, worker, slot, ret_is_reused, err);
+    if (!status && *ret_is_reused)
+        *ret_is_reused = crc32c(0, slot->data, slot->request.bytes) == recorded_crc;
     return status;
 }
 
-static void count_done(struct pieces *pieces, uint64_t bytes, bool is_kept)
+static void add_done_bytes(struct pieces *pieces, uint64_t bytes, bool is_reused)
 {
     const struct pieces_options *options = &pieces->options;
     pthread_mutex_lock(&pieces->mutex);
     pieces->done_bytes += bytes;
-    pieces->kept_bytes += is_kept ? bytes : 0;
+    pieces->kept_bytes += is_reused ? bytes : 0;
     if (options->progress)
         options->progress(options->progress_context, pieces->done_bytes, options->progress_bytes);
     pthread_mutex_unlock(&pieces->mutex);
@@ -215,12 +215,12 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
     struct worker *worker = &pieces->workers[w];
     struct slot *slot = &worker->slots[worker->next_slot++ % SLOTS];
     const struct pieces_options *options = &pieces->options;
-    bool is_kept = false;
+    bool is_reused = false;
     int status = finish_write(pieces, worker, slot, err);
     slot->piece = piece;
     if (!status)
-        status = find_existing(pieces, worker, slot, &is_kept, err);
-    if (!status && !is_kept) {
+        status = reuse_piece(pieces, worker, slot, &is_reused, err);
+    if (!status && !is_reused) {
         status = options->make(options->context, w, piece, slot->data, err);
         if (!status && options->journal)
             slot->crc = crc32c(0, slot->data, options->pieces[piece].bytes);
@@ -228,7 +228,7 @@ static int write_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct
             status = submit(pieces, worker, slot, IO_WRITE, err);
     }
     if (!status)
-        count_done(pieces, options->pieces[piece].bytes, is_kept);
+        add_done_bytes(pieces, options->pieces[piece].bytes, is_reused);
     return status;
 }
 
@@ -244,27 +244,27 @@ static int report_mismatch(struct pieces *pieces, uint64_t offset, struct err *e
 static int compare_piece(struct pieces *pieces, unsigned w, uint64_t piece, struct err *err)
 {
     struct worker *worker = &pieces->workers[w];
-    struct slot *found = &worker->slots[0], *made = &worker->slots[1];
+    struct slot *file_slot = &worker->slots[0], *source_slot = &worker->slots[1];
     const struct pieces_options *options = &pieces->options;
     uint64_t bytes = options->pieces[piece].bytes, offset = options->pieces[piece].offset_bytes,
              same = 0;
-    bool is_whole = false;
-    found->piece = piece;
-    int status = read_back(pieces, worker, found, &is_whole, err);
+    bool is_complete = false;
+    file_slot->piece = piece;
+    int status = read_back(pieces, worker, file_slot, &is_complete, err);
     if (!status)
-        status = options->make(options->context, w, piece, made->data, err);
+        status = options->make(options->context, w, piece, source_slot->data, err);
     if (status)
         return status;
-    if (found->request.result < 0) {
-        err_errno(err, (int)found->request.result, "could not read back");
+    if (file_slot->request.result < 0) {
+        err_errno(err, (int)file_slot->request.result, "could not read back");
         err_at(err, pieces->path, (int64_t)offset);
-        return (int)found->request.result;
+        return (int)file_slot->request.result;
     }
-    if (!is_whole)
+    if (!is_complete)
         return report_mismatch(pieces, offset, err);
-    if (memcmp(made->data, found->data, bytes) == 0)
-        return count_done(pieces, bytes, false), 0;
-    while (made->data[same] == found->data[same])
+    if (memcmp(source_slot->data, file_slot->data, bytes) == 0)
+        return add_done_bytes(pieces, bytes, false), 0;
+    while (source_slot->data[same] == file_slot->data[same])
         same++;
     return report_mismatch(pieces, offset + same, err);
 }

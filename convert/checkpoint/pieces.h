@@ -1,5 +1,5 @@
 /*
- * pieces — several threads make pieces of large files, and write or compare them.
+ * pieces — generates large files piecewise on several threads, and writes or compares them.
  *
  *     pieces_open(&options, &pieces, err);
  *     // for each file:
@@ -8,8 +8,8 @@
  *     pieces_close(pieces);
  *
  * Each worker makes a piece in one buffer while its other buffer is written. Adjacent pieces go to
- * the same worker, because they share blocks of the source. A piece in the journal is read back,
- * and kept if its CRC matches.
+ * the same worker, because they share blocks of the source. A piece in the journal is read back; if
+ * its CRC matches, it is reused.
  */
 #ifndef MILLRACE_CONVERT_CHECKPOINT_PIECES_H
 #define MILLRACE_CONVERT_CHECKPOINT_PIECES_H
@@ -48,8 +48,8 @@ struct pieces_options {
 
 struct pieces;
 
-/* Returns the number of workers that have work, at most `wanted`. wanted 0: one per CPU, at most
- * PIECES_WORKERS_AUTO_MAX. */
+/* Returns the number of workers that have work, at most `requested`. requested 0: one per CPU, at
+ * most PIECES_WORKERS_AUTO_MAX. */
 unsigned pieces_choose_workers(unsigned requested, uint64_t pieces_count);
 int pieces_open(const struct pieces_options *options, struct pieces **ret_pieces, struct err *err);
 /* Waits for work in progress. NULL is fine. */
@@ -60,7 +60,7 @@ int pieces_process(struct pieces *pieces, struct io_file *file, const char *path
                    uint64_t count, bool is_comparing, struct err *err);
 /* Whether a comparison failed because data differs. */
 bool pieces_has_mismatch(const struct pieces *pieces);
-/* Bytes reused from an interrupted conversion. */
+/* Returns the bytes reused from an interrupted conversion. */
 uint64_t pieces_kept_bytes(const struct pieces *pieces);
 
 #endif

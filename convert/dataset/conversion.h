@@ -1,5 +1,5 @@
 /*
- * conversion — state of a running conversion, and ownership of its target.
+ * conversion — the state of a conversion, and ownership of its target.
  */
 #ifndef MILLRACE_CONVERT_DATASET_CONVERSION_H
 #define MILLRACE_CONVERT_DATASET_CONVERSION_H
@@ -15,15 +15,15 @@ struct conversion {
     struct output *outputs;
     uint32_t outputs_count;
     uint64_t identity;
-    bool will_resume; /* keep complete shards of an earlier conversion */
-    bool replaces;    /* keep the existing dataset until the new one is complete */
+    bool will_resume;    /* --resume can continue after a failure */
+    bool is_replacement; /* keep the existing dataset until the new one is complete */
     uint64_t next_progress_ns;
     uint64_t bytes_done;
 };
 
-/* Checks the target before the source is read, because counting tokens may take a long time.
- * The error that another process owns the target takes precedence over others. Creates no
- * folder, because one inside the source would become a class. */
+/* Checks the target before the source is read, because counting tokens may take a long time. If
+ * another process owns the target, that error takes precedence. Creates no folder: inside the
+ * source, it would become a class. */
 int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to
  * replace an existing dataset. *ret_complete: nothing is left to do. */

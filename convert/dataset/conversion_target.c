@@ -68,16 +68,16 @@ static int make_folder(struct io *io, const char *path, struct err *err)
 static int make_folders(struct conversion *conversion, struct err *err)
 {
     int status = make_folder(conversion->io, conversion->options->target, err);
-    if (!status && conversion->replaces && !conversion->options->splits_count)
+    if (!status && conversion->is_replacement && !conversion->options->splits_count)
         status = target_sweep_siblings(conversion->io, conversion->options->target, err);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = conversion->replaces
+        status = conversion->is_replacement
                      ? output_begin_replacement(&conversion->outputs[i], err)
                      : make_folder(conversion->io, conversion->outputs[i].folder, err);
     return status;
 }
 
-/* Complete: made from the same files with the same options, and one sample per item. */
+/* *ret_complete: same files and options, and one sample per item unless errors are skipped. */
 static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
 {
     uint64_t samples = 0;
@@ -129,9 +129,8 @@ static int choose_action(const struct conversion *conversion, enum action *ret_a
 
 static int reject_other_conversion(const char *target, struct err *err)
 {
-    err_set(
-        err, -ESTALE,
-        "the target has a dataset made from other files, with other options or by another version");
+    err_set(err, -ESTALE,
+            "the target's dataset has other files or options, or is from another version");
     err_at(err, target, ERR_NO_OFFSET);
     err_advise(err, "use the same options, give another target, or replace it with --force");
     return -ESTALE;
@@ -155,7 +154,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (status || *ret_complete)
         return status;
     if (action == ACTION_RESTART) {
-        /* Files that remain do not belong to the interrupted conversion. */
+        /* The remaining files do not belong to the interrupted conversion. */
         status = target_clear(io, target, err);
         if (!status)
             status = acquire_target(conversion, err);
@@ -165,7 +164,7 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (!status && action == ACTION_RESUME)
         status = journal_load(io, target, conversion->identity, conversion->outputs,
                               conversion->outputs_count, err);
-    conversion->replaces = action == ACTION_REPLACE;
+    conversion->is_replacement = action == ACTION_REPLACE;
     if (!status)
         status = make_folders(conversion, err);
     if (!status && action == ACTION_CREATE)

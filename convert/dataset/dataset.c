@@ -49,7 +49,7 @@ static uint64_t count_shards(const struct conversion *conversion)
     return count;
 }
 
-/* Whether the item did not cause the error. */
+/* Whether the error has a cause other than the item. */
 static bool is_fatal(int status)
 {
     return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
@@ -86,7 +86,7 @@ static int end_shard(struct conversion *conversion, struct output *output, uint6
     int status = conversion_check_ownership(conversion, err);
     if (!status)
         status = output_end_shard(output, next_item, &ended, err);
-    if (!status && ended && !conversion->replaces)
+    if (!status && ended && !conversion->is_replacement)
         status = journal_write(conversion->io, conversion->options->target, conversion->identity,
                                conversion->outputs, conversion->outputs_count, err);
     return status;
@@ -167,15 +167,15 @@ static int commit(struct conversion *conversion, struct err *err)
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status = output_commit(&conversion->outputs[i], err);
     if (!status)
-        status = conversion->replaces ? commit_replacements(conversion, err)
-                                      : remove_journal(conversion, err);
+        status = conversion->is_replacement ? commit_replacements(conversion, err)
+                                            : remove_journal(conversion, err);
     if (!status)
         report_progress(conversion, conversion->source->items, true);
     return status;
 }
 
-/* Keeps complete shards for --resume; else removes everything that this conversion wrote. Keeps
- * a target that another conversion has taken over. */
+/* Keeps complete shards for --resume; without any, removes everything that this conversion wrote.
+ * Keeps a target that another conversion has taken over. */
 static void clean_up(struct conversion *conversion)
 {
     uint64_t shards = count_shards(conversion);
@@ -185,9 +185,9 @@ static void clean_up(struct conversion *conversion)
     }
     if (conversion_check_ownership(conversion, NULL))
         return;
-    if (!conversion->replaces && shards == 0)
+    if (!conversion->is_replacement && shards == 0)
         target_clear(conversion->io, conversion->options->target, NULL);
-    else if (!conversion->replaces)
+    else if (!conversion->is_replacement)
         conversion->will_resume = true;
 }
 
@@ -195,7 +195,7 @@ static uint64_t count_missing_bytes(const struct conversion *conversion)
 {
     uint64_t bytes = conversion->source ? conversion->source->bytes : 0;
     for (uint32_t i = 0;
-         conversion->outputs && i < conversion->outputs_count && !conversion->replaces; i++) {
+         conversion->outputs && i < conversion->outputs_count && !conversion->is_replacement; i++) {
         const struct output *output = &conversion->outputs[i];
         uint64_t shards = output_shards_count(output);
         uint64_t done = shards > 0 ? output_shard_at(output, shards - 1)->source_bytes : 0;
@@ -222,7 +222,7 @@ static void add_advice(const struct conversion *conversion, int status, struct e
     else if (conversion->will_resume)
         err_advise(err, "%" PRIu64 " complete shards are kept: run the same command again%s",
                    count_shards(conversion), resume);
-    else if (conversion->replaces)
+    else if (conversion->is_replacement)
         err_advise(err, "the old dataset is kept");
     else if (status == -EINTR)
         err_advise(err, "nothing was saved: run the same command again to start over");
@@ -245,7 +245,7 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns,
         split->shards_count = output_shards_count(output);
         result->skipped_count += output->skipped_count;
         result->source_bytes += output->source_bytes;
-        convert_jpegs_add(&result->jpegs, &output->jpegs);
+        convert_jpeg_counts_add(&result->jpegs, &output->jpegs);
         result->shards_count += output_shards_count(output);
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++) {
             split->samples_count += output_shard_at(output, shard)->summary.samples;

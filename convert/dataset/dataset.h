@@ -1,9 +1,9 @@
 /*
- * dataset — converts a folder of files, or text, into shards.
+ * dataset — converts photos, other files or text into shards.
  *
- * The source lists items in a fixed order, workers read and encode them in parallel, and one
- * writer takes them in order and fills shards. The output therefore does not depend on the number
- * of workers. Memory is bounded by the items in progress.
+ * The source lists items in a fixed order, workers read and encode them in parallel, and one writer
+ * fills shards in that order. The output therefore does not depend on the number of workers. Memory
+ * is bounded by the items in progress.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_H
 #define MILLRACE_CONVERT_DATASET_DATASET_H
@@ -28,14 +28,14 @@ struct convert_result {
     uint64_t hidden_count, ignored_count;
     uint32_t splits_count;
     struct convert_split_result splits[CONVERT_SPLITS_MAX];
-    struct convert_jpegs jpegs; /* zero if an earlier run completed the dataset */
+    struct convert_jpeg_counts jpegs; /* zero if an earlier run completed the dataset */
     double seconds;
-    bool is_resumable; /* after -EINTR: complete shards are kept */
+    bool is_resumable; /* after -EINTR: --resume can continue */
 };
 
 /* Blocks. Errors:
- * - -EEXIST: the target exists and neither force nor resume is set, or force would remove more than
- *   the dataset there.
+ * - -EEXIST: the target exists without force or resume, or force would remove more than its
+ *   dataset.
  * - -EBUSY: another process is converting into the target; nothing was changed.
  * - -EBADMSG names the bad item.
  * - -EINVAL: source and target overlap.

@@ -142,7 +142,7 @@ static int check_shard(const struct journal_reader *reader, const struct output 
     return 0;
 }
 
-static int load_jpegs(const struct json_t *line, struct convert_jpegs *jpegs)
+static int load_jpegs(const struct json_t *line, struct convert_jpeg_counts *jpegs)
 {
     if (jsonx_u64(jsonx_get(line, "jpegs_tiled_count"), &jpegs->tiled_count) ||
         jsonx_u64(jsonx_get(line, "jpegs_reencoded_count"), &jpegs->reencoded_count) ||

@@ -2,8 +2,8 @@
  * dataset_journal — records complete shards, so that a killed conversion can resume.
  *
  * The first line of TARGET/.millrace-convert.jsonl is {"millrace_convert":3,"identity":"16
- * hex","splits":["train",...]}; each complete shard adds a line (struct output_shard, and the names
- * of its split's fields so far). The file is rewritten durably after each shard, and removed once
+ * hex","splits":["train",...]}; each complete shard adds a line (struct output_shard, and the field
+ * names of its split up to then). The file is rewritten durably after each shard, and removed once
  * dataset.json exists. A shard that the journal does not list is made again, with the same bytes.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_JOURNAL_H

@@ -1,12 +1,12 @@
 /*
- * dataset_options — checks the converter's options, and writes them for dataset.json.
+ * dataset_options — checks the converter's options, and writes them as JSON.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_OPTIONS_H
 #define MILLRACE_CONVERT_DATASET_DATASET_OPTIONS_H
 
 #include "convert/source/source.h"
 
-/* -EINVAL naming the option. */
+/* -EINVAL names the option. */
 int options_check(const struct convert_options *options, struct err *err);
 /* Writes the options that affect bytes. split: an index into splits, or -1 for the whole
  * conversion. identity: from journal_identity, so that --resume recognizes the dataset; may be

@@ -81,7 +81,7 @@ void output_add_field_name(struct output *output, const char *extension)
     while (at < output->fields_count && strcmp(output->fields[at], extension) < 0)
         at++;
     if ((at < output->fields_count && strcmp(output->fields[at], extension) == 0) ||
-        output->fields_count == SHARD_FIELDS_MAX) /* sources never exceed it */
+        output->fields_count == SHARD_FIELDS_MAX) /* sources never exceed this */
         return;
     memmove(output->fields[at + 1], output->fields[at],
             (output->fields_count - at) * sizeof output->fields[0]);
@@ -157,7 +157,7 @@ static int begin_shard(struct output *output, struct err *err)
                   : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
-/* Finds a PPM whose rows can be read separately. Small files are always read whole. */
+/* Whether the field is a PPM whose rows can be read separately. Small files are read whole. */
 static bool find_raw_image(const void *data, size_t bytes, struct shard_raw_image *ret_image)
 {
     struct ppm ppm;
@@ -192,7 +192,7 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
         status = add_field(output, field, item->encoded.data.data + field->at, err);
     }
     output->source_bytes += item->item.bytes;
-    convert_jpegs_add(&output->jpegs, &item->encoded.jpegs);
+    convert_jpeg_counts_add(&output->jpegs, &item->encoded.jpegs);
     return status;
 }
 

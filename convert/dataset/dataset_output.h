@@ -1,5 +1,5 @@
 /*
- * dataset_output — writes one split: its open shard, and a list of its complete shards.
+ * dataset_output — writes the shards and dataset.json of one split.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_OUTPUT_H
 #define MILLRACE_CONVERT_DATASET_DATASET_OUTPUT_H
@@ -14,9 +14,9 @@
 struct output_shard {
     uint32_t split;
     struct shard_summary summary;
-    uint64_t next_item;                   /* position after this split's shards */
+    uint64_t next_item;                   /* position of the first item after this shard */
     uint64_t skipped_count, source_bytes; /* split totals up to here */
-    struct convert_jpegs jpegs;
+    struct convert_jpeg_counts jpegs;
 };
 
 /* Use from one thread only. */
@@ -34,7 +34,7 @@ struct output {
     uint32_t fields_count;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
     uint64_t next_item, skipped_count, source_bytes;
-    struct convert_jpegs jpegs;
+    struct convert_jpeg_counts jpegs;
 };
 
 /* Sets folder to the target, or to the split's folder below it. Creates nothing. */
@@ -60,14 +60,14 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 }
 
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
-/* Whether the split exists, is complete, and was made from the same files and options. If so,
- * records its shards. */
+/* *ret_complete: the split is complete, with the same files and options. If so, records its
+ * shards. */
 int output_find_complete(struct output *output, bool *ret_complete, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 bool output_is_full(const struct output *output, const struct pipeline_item *item);
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err);
-/* Ends the open shard, if any. next_item: see output_shard. *ret_ended: whether one was open. */
+/* Ends the open shard, if any. next_item: see output_shard. *ret_ended: a shard was open. */
 int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended, struct err *err);
 /* Writes dataset.json, which completes the split. */
 int output_commit(struct output *output, struct err *err);

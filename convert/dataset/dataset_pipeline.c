@@ -15,7 +15,7 @@
 
 struct slot {
     struct pipeline_item item;
-    /* Guarded by mutex. Other members belong to the worker until done, then to the caller. */
+    /* Guarded by mutex. The worker owns the other members until done, then the caller. */
     bool done;
 };
 
@@ -46,7 +46,7 @@ static bool can_claim(const struct pipeline *pipeline)
             pipeline->next_claimed == pipeline->next_delivered);
 }
 
-/* Waits for a slot and takes the next position; false at the end or after stop. */
+/* Waits for a slot and takes the next position. Returns false at the end or after a stop. */
 static bool claim_slot(struct pipeline *pipeline, struct slot **ret_slot)
 {
     pthread_mutex_lock(&pipeline->mutex);
@@ -149,11 +149,11 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
     pthread_mutex_lock(&pipeline->mutex);
     while (!slot->done && !waited)
         waited = pthread_cond_timedwait(&pipeline->item_done, &pipeline->mutex, &until);
-    bool done = slot->done;
+    bool is_done = slot->done;
     pthread_mutex_unlock(&pipeline->mutex);
-    if (done)
+    if (is_done)
         *ret_item = &slot->item;
-    return done;
+    return is_done;
 }
 
 void pipeline_release(struct pipeline *pipeline)

@@ -1,8 +1,8 @@
 /*
  * dataset_pipeline — encodes items in parallel and delivers them in order.
  *
- * A ring of slots holds items that are encoded or being encoded. Memory is bounded by the number of
- * slots and by a limit on their items' bytes. One thread consumes the items.
+ * A ring of slots holds items during and after encoding. The number of slots and a limit on their
+ * bytes bound the memory. One thread consumes the items.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H
 #define MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H
@@ -17,7 +17,7 @@ enum {
 
 struct pipeline_item {
     struct source_item item;
-    bool is_stored; /* in a shard of an earlier run */
+    bool is_stored; /* an earlier run stored it in a shard */
     int status;
     struct err err;
     struct encoded_item encoded;
@@ -29,7 +29,7 @@ struct pipeline;
  * reached. source must outlive the pipeline. */
 int pipeline_open(struct io *io, const struct source *source, uint64_t first,
                   const uint64_t *next_items, struct pipeline **ret_pipeline, struct err *err);
-/* Waits for the next item in order, which the caller owns until pipeline_release. False after
+/* Waits for the next item in order; the caller owns it until pipeline_release. Returns false after
  * timeout_ms. At least one item must be left. */
 bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item);
 void pipeline_release(struct pipeline *pipeline);

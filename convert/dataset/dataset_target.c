@@ -14,7 +14,7 @@
 
 struct contents {
     bool has_dataset, has_journal;
-    struct str shards, folders, others; /* names, each with its NUL */
+    struct str shard_names, folder_names, other_names; /* each name with its NUL */
 };
 
 static bool is_shard_name(const char *name)
@@ -32,23 +32,23 @@ static int classify_entry(void *context, const struct io_entry *entry)
         io_is_owner_record(name))
         return 0;
     if (entry->kind == IO_ENTRY_FOLDER)
-        str_add(&contents->folders, name, strlen(name) + 1);
+        str_add(&contents->folder_names, name, strlen(name) + 1);
     else if (file && strcmp(name, DATASET_FILE_NAME) == 0)
         contents->has_dataset = true;
     else if (file && strcmp(name, JOURNAL_FILE_NAME) == 0)
         contents->has_journal = true;
     else if (file && is_shard_name(name))
-        str_add(&contents->shards, name, strlen(name) + 1);
+        str_add(&contents->shard_names, name, strlen(name) + 1);
     else
-        str_add(&contents->others, name, strlen(name) + 1);
+        str_add(&contents->other_names, name, strlen(name) + 1);
     return 0;
 }
 
 static void contents_deinit(struct contents *contents)
 {
-    str_deinit(&contents->shards);
-    str_deinit(&contents->folders);
-    str_deinit(&contents->others);
+    str_deinit(&contents->shard_names);
+    str_deinit(&contents->folder_names);
+    str_deinit(&contents->other_names);
 }
 
 static int list_contents(struct io *io, const char *folder, struct contents *contents,
@@ -56,16 +56,16 @@ static int list_contents(struct io *io, const char *folder, struct contents *con
 {
     *contents = (struct contents){0};
     int status = io->names->list(io, folder, classify_entry, contents, err);
-    if (!status && (str_status(&contents->shards) || str_status(&contents->folders) ||
-                    str_status(&contents->others)))
+    if (!status && (str_status(&contents->shard_names) || str_status(&contents->folder_names) ||
+                    str_status(&contents->other_names)))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
     return status;
 }
 
 static bool is_empty(const struct contents *contents)
 {
-    return !contents->has_dataset && !contents->has_journal && contents->shards.bytes == 0 &&
-           contents->folders.bytes == 0 && contents->others.bytes == 0;
+    return !contents->has_dataset && !contents->has_journal && contents->shard_names.bytes == 0 &&
+           contents->folder_names.bytes == 0 && contents->other_names.bytes == 0;
 }
 
 static int write_folder_path(const struct convert_options *options, uint32_t split, char *path,
@@ -138,8 +138,8 @@ int target_examine(struct io *io, const struct convert_options *options,
     return status;
 }
 
-/* A folder to be replaced may contain only our dataset. */
-static int check_folder(struct io *io, const char *folder, struct err *err)
+/* A replaceable folder contains only our dataset. */
+static int check_replaceable_folder(struct io *io, const char *folder, struct err *err)
 {
     struct io_stat info;
     struct contents contents = {0};
@@ -148,10 +148,10 @@ static int check_folder(struct io *io, const char *folder, struct err *err)
         return status == -ENOENT ? 0 : status;
     status = list_contents(io, folder, &contents, err);
     const char *other =
-        contents.others.bytes > 0    ? contents.others.data
-        : contents.folders.bytes > 0 ? contents.folders.data
-        : !contents.has_dataset && contents.shards.bytes > 0
-            ? contents.shards.data /* without a dataset.json, shards may be another tool's */
+        contents.other_names.bytes > 0    ? contents.other_names.data
+        : contents.folder_names.bytes > 0 ? contents.folder_names.data
+        : !contents.has_dataset && contents.shard_names.bytes > 0
+            ? contents.shard_names.data /* without a dataset.json, shards may be another tool's */
             : NULL;
     if (!status && other) {
         err_set(err, -EEXIST, "the folder to replace has more than its dataset: %.200s", other);
@@ -170,7 +170,7 @@ int target_check_replaceable(struct io *io, const struct convert_options *option
         char folder[IO_PATH_BYTES_MAX];
         status = write_folder_path(options, i, folder, err);
         if (!status)
-            status = check_folder(io, folder, err);
+            status = check_replaceable_folder(io, folder, err);
     }
     return status;
 }
@@ -185,26 +185,26 @@ static int remove_entry(struct io *io, const char *folder, const char *name, str
 int target_clear_folder(struct io *io, const char *target, struct err *err)
 {
     struct io_stat info;
-    struct contents contents = {0}, after = {0};
+    struct contents contents = {0}, remaining = {0};
     int status = io->names->stat(io, target, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
     status = list_contents(io, target, &contents, err);
     if (!status && contents.has_dataset)
         status = remove_entry(io, target, DATASET_FILE_NAME, err);
-    for (size_t at = 0; at < contents.shards.bytes && !status;
-         at += strlen(contents.shards.data + at) + 1)
-        status = remove_entry(io, target, contents.shards.data + at, err);
+    for (size_t at = 0; at < contents.shard_names.bytes && !status;
+         at += strlen(contents.shard_names.data + at) + 1)
+        status = remove_entry(io, target, contents.shard_names.data + at, err);
     if (!status && contents.has_journal)
         status = remove_entry(io, target, JOURNAL_FILE_NAME, err);
     if (!status) {
         int swept = io->transactions->sweep(io, target, NULL, NULL, err);
-        status = swept < 0 ? swept : list_contents(io, target, &after, err);
+        status = swept < 0 ? swept : list_contents(io, target, &remaining, err);
     }
-    if (!status && is_empty(&after))
+    if (!status && is_empty(&remaining))
         status = io->names->remove(io, target, err);
     contents_deinit(&contents);
-    contents_deinit(&after);
+    contents_deinit(&remaining);
     return status;
 }
 

@@ -14,20 +14,20 @@
 enum target_state {
     TARGET_EMPTY,       /* missing, empty, or only temporary files */
     TARGET_INTERRUPTED, /* has a journal */
-    TARGET_COMPLETE,    /* has dataset.json, or a split folder in the options does */
+    TARGET_COMPLETE,    /* the target or a split folder has dataset.json */
     TARGET_UNRELATED,
 };
 
 int target_examine(struct io *io, const struct convert_options *options,
                    enum target_state *ret_state, struct err *err);
-/* Whether every folder of the options has a dataset.json. */
+/* *ret_complete: every folder of the options has a dataset.json. */
 int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
                        struct err *err);
-/* -EEXIST names a file that is not ours in a folder to be replaced. */
+/* -EEXIST names a file that is not ours in a folder that would be replaced. */
 int target_check_replaceable(struct io *io, const struct convert_options *options, struct err *err);
 
-/* Removes our files from the split folders that the journal names, then from the target, the
- * journal last; then removes these folders if empty. The target may be missing. */
+/* Removes our files from the split folders that the journal names, then from the target, with the
+ * journal last. Removes these folders if empty. The target may be missing. */
 int target_clear(struct io *io, const char *target, struct err *err);
 /* Like target_clear, but keeps split folders. */
 int target_clear_folder(struct io *io, const char *target, struct err *err);

@@ -21,11 +21,11 @@ struct image_encoder {
     struct str original; /* tiled original, to compare sizes with the reencoded JPEG */
 };
 
-static int decode(struct image_encoder *encoder, const struct image_file *file, bool tiles,
+static int decode(struct image_encoder *encoder, const struct image_file *file, bool tile_aligned,
                   const uint8_t **ret_rgb, uint32_t *ret_width, uint32_t *ret_height,
                   struct err *err)
 {
-    struct image_bounds bounds = {encoder->options->max_side, tiles};
+    struct image_bounds bounds = {encoder->options->max_side, tile_aligned};
     return image_pipeline_decode_whole(encoder->pipeline, file->data, file->bytes, file->path,
                                        bounds, ret_rgb, ret_width, ret_height, err);
 }
@@ -39,7 +39,7 @@ static int keep_image(struct image_encoder *encoder, const struct image_file *fi
     return status;
 }
 
-static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t source_bytes,
+static void count_jpeg(struct convert_jpeg_counts *jpegs, uint64_t *count, size_t source_bytes,
                        size_t written_bytes)
 {
     ++*count;
@@ -48,7 +48,7 @@ static void count_jpeg(struct convert_jpegs *jpegs, uint64_t *count, size_t sour
 }
 
 static int tile_jpeg(struct image_encoder *encoder, const struct image_file *file, struct str *out,
-                     struct convert_jpegs *jpegs, struct err *err)
+                     struct convert_jpeg_counts *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool tiled;
@@ -74,7 +74,7 @@ static int encode_scaled(struct image_encoder *encoder, const struct image_file 
                                 jpeg_tile_interval(width, JPEG_TILE_MCU_PIXELS), out, err);
 }
 
-static bool is_scaled(const struct image_encoder *encoder, const struct image_file *file)
+static bool exceeds_max_side(const struct image_encoder *encoder, const struct image_file *file)
 {
     struct jpeg_info info;
     uint32_t side_max = encoder->options->max_side;
@@ -85,13 +85,13 @@ static bool is_scaled(const struct image_encoder *encoder, const struct image_fi
 /* Also reencodes small images, so that all have the same quality. If the result is larger than
  * the original, tiles the original instead. */
 static int reencode_jpeg(struct image_encoder *encoder, const struct image_file *file,
-                         struct str *out, struct convert_jpegs *jpegs, struct err *err)
+                         struct str *out, struct convert_jpeg_counts *jpegs, struct err *err)
 {
     size_t start = out->bytes;
     bool kept = false, tiled;
     int status = encode_scaled(encoder, file, out, err);
     size_t bytes = out->bytes - start;
-    if (!status && bytes > file->bytes && !is_scaled(encoder, file)) {
+    if (!status && bytes > file->bytes && !exceeds_max_side(encoder, file)) {
         str_clear(&encoder->original);
         status = jpeg_tile(file->data, file->bytes, file->path, &encoder->original, &tiled, err);
         if (!status && !tiled)
@@ -125,7 +125,7 @@ static int store_raw(struct image_encoder *encoder, const struct image_file *fil
 
 int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
-                 struct convert_jpegs *jpegs, struct err *err)
+                 struct convert_jpeg_counts *jpegs, struct err *err)
 {
     const struct convert_options *options = encoder->options;
     if (options->store == CONVERT_STORE_RAW) {
@@ -148,15 +148,15 @@ int image_encode(struct image_encoder *encoder, const struct image_file *file,
 int image_encoder_open(const struct convert_options *options, struct image_encoder **ret_encoder,
                        struct err *err)
 {
-    struct image_options whole = {.width = 1,
-                                  .height = 1}; /* only image_pipeline_decode_whole is used */
+    struct image_options pipeline_options = {
+        .width = 1, .height = 1}; /* unused by image_pipeline_decode_whole */
     struct image_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
         return err_set(err, -ENOMEM, "out of memory for an image encoder");
     encoder->options = options;
     int status = image_checker_open(&encoder->checker, err);
     if (!status)
-        status = image_pipeline_open(&whole, &encoder->pipeline, err);
+        status = image_pipeline_open(&pipeline_options, &encoder->pipeline, err);
     if (status)
         image_encoder_close(encoder);
     else

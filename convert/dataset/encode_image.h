@@ -1,10 +1,10 @@
 /*
- * encode_image — stores an image file as a sample's field: kept, tiled, reencoded, or decoded.
+ * encode_image — keeps, tiles, reencodes or decodes an image file for a sample.
  *
- * Every image is decoded (for tiling, down to its coefficients), so that damage is found before
- * training. Formats are detected by content. options->jpeg applies to JPEGs with the extension
- * "jpg"; misnamed JPEGs, PNG, WebP and PPM are stored unchanged. With options->store raw, all
- * become PPM: upright, scaled down to max_side, with the extension "ppm".
+ * Decoding every image (for tiling, only to coefficients) finds damage before training. Formats are
+ * detected by content. options->jpeg applies to JPEGs with the extension "jpg"; misnamed JPEGs,
+ * PNG, WebP and PPM are stored unchanged. With options->store raw, all images become PPM: upright,
+ * scaled down to max_side, with the extension "ppm".
  */
 #ifndef MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
 #define MILLRACE_CONVERT_DATASET_ENCODE_IMAGE_H
@@ -32,6 +32,6 @@ void image_encoder_close(struct image_encoder *encoder); /* NULL is fine */
  * Updates jpegs. -EBADMSG with path and offset, -ENOMEM. */
 int image_encode(struct image_encoder *encoder, const struct image_file *file,
                  char extension[SHARD_EXTENSION_BYTES_MAX], struct str *out,
-                 struct convert_jpegs *jpegs, struct err *err);
+                 struct convert_jpeg_counts *jpegs, struct err *err);
 
 #endif

@@ -110,7 +110,7 @@ int item_encode(struct item_encoder *encoder, const struct source_item *item,
 {
     str_clear(&out->data);
     out->fields_count = 0;
-    out->jpegs = (struct convert_jpegs){0};
+    out->jpegs = (struct convert_jpeg_counts){0};
     if (item->bytes > SOURCE_ITEM_BYTES_MAX) {
         err_set(err, -EFBIG, "the files of a sample are too large");
         err_at(err, item->key, ERR_NO_OFFSET);

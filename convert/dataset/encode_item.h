@@ -17,7 +17,7 @@ struct encoded_item {
     struct str data;
     uint32_t fields_count;
     struct encoded_field fields[SHARD_FIELDS_MAX];
-    struct convert_jpegs jpegs;
+    struct convert_jpeg_counts jpegs;
 };
 
 struct item_encoder; /* use from one thread only */
@@ -26,7 +26,7 @@ int item_encoder_open(struct io *io, const struct source *source, struct item_en
                       struct err *err);
 void item_encoder_close(struct item_encoder *encoder); /* NULL is fine */
 
-/* Replaces the contents of out. Errors name the file and, if known, the offset. Blocks. */
+/* Replaces the contents of out. Errors name the file and any known offset. Blocks. */
 int item_encode(struct item_encoder *encoder, const struct source_item *item,
                 struct encoded_item *out, struct err *err);
 

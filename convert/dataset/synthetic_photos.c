@@ -21,13 +21,14 @@
 
 enum { QUALITY = 90, CLASSES = 10, CELL_MAX = 128, CELL_RATIO = 4 };
 
-/* value: -1 to 1 per color; colors vary less than brightness. */
-static void choose_corner(uint64_t number, uint32_t cell, uint32_t x, uint32_t y, float value[3])
+/* color: -1.3 to 1.3 per channel; channels vary mostly together. */
+static void choose_corner_color(uint64_t number, uint32_t cell, uint32_t x, uint32_t y,
+                                float color[3])
 {
     struct philox_block random = philox(number, cell, (uint64_t)y << 32 | x);
     float brightness = 2 * (float)philox_uniform(random.word[0]) - 1;
     for (int c = 0; c < 3; c++)
-        value[c] = brightness + 0.3f * (2 * (float)philox_uniform(random.word[1 + c]) - 1);
+        color[c] = brightness + 0.3f * (2 * (float)philox_uniform(random.word[1 + c]) - 1);
 }
 
 /* Adds noise of one scale: random cell corners with linear interpolation. */
@@ -35,23 +36,26 @@ static void add_noise(float *rgb, uint64_t number, uint32_t cell, float strength
 {
     for (uint32_t top = 0; top < SYNTHETIC_HEIGHT; top += cell) {
         for (uint32_t left = 0; left < SYNTHETIC_WIDTH; left += cell) {
-            float at[4][3];
+            float corners[4][3];
             for (uint32_t i = 0; i < 4; i++)
-                choose_corner(number, cell, left / cell + i % 2, top / cell + i / 2, at[i]);
+                choose_corner_color(number, cell, left / cell + i % 2, top / cell + i / 2,
+                                    corners[i]);
             for (uint32_t y = 0; y < cell; y++) {
                 float v = (float)y / (float)cell;
                 float *pixel = rgb + 3 * ((size_t)(top + y) * SYNTHETIC_WIDTH + left);
                 for (uint32_t x = 0; x < cell; x++) {
                     float u = (float)x / (float)cell;
                     for (int c = 0; c < 3; c++)
-                        *pixel++ += strength * ((1 - v) * ((1 - u) * at[0][c] + u * at[1][c]) +
-                                                v * ((1 - u) * at[2][c] + u * at[3][c]));
+                        *pixel++ +=
+                            strength * ((1 - v) * ((1 - u) * corners[0][c] + u * corners[1][c]) +
+                                        v * ((1 - u) * corners[2][c] + u * corners[3][c]));
                 }
             }
         }
     }
 }
-static_assert(SYNTHETIC_WIDTH % CELL_MAX == 0 && SYNTHETIC_HEIGHT % CELL_MAX == 0, "whole cells");
+static_assert(SYNTHETIC_WIDTH % CELL_MAX == 0 && SYNTHETIC_HEIGHT % CELL_MAX == 0,
+              "cells fill the image");
 
 struct photo_buffers {
     float *noise;

@@ -2,8 +2,8 @@
  * synthetic_photos — writes a shard of synthetic images that decode as slowly as photos, for
  * benchmarks without a dataset.
  *
- * Each image is smooth noise of several scales, stored as with --jpeg reencode, and depends only
- * on its number.
+ * Each image is smooth noise of several scales, encoded as with --jpeg reencode. It depends only on
+ * its number.
  */
 #ifndef MILLRACE_CONVERT_DATASET_SYNTHETIC_PHOTOS_H
 #define MILLRACE_CONVERT_DATASET_SYNTHETIC_PHOTOS_H

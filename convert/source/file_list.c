@@ -69,7 +69,7 @@ static unsigned sample_depth(const struct listing *listing)
            (unsigned)listing->list->has_classes;
 }
 
-/* type: the file's type or problem, for messages; "" if the file belongs to a sample. */
+/* type: the file's type or problem, for messages; "" if it belongs to a sample. */
 static void find_unmatched_type(const struct listing *listing, unsigned depth,
                                 const struct io_entry *entry, char *type, size_t bytes)
 {
@@ -242,7 +242,7 @@ static void log_skipped(const struct listing *listing)
 {
     static const char *const why[SKIP_REASONS_COUNT] = {
         [SKIP_DOCUMENT] = "that describe the data",
-        [SKIP_RESERVED_NAME] = "whose names (such as __so__) are skipped by shard readers",
+        [SKIP_RESERVED_NAME] = "with names (such as __so__) that shard readers skip",
     };
     for (int i = 0; i < SKIP_REASONS_COUNT; i++)
         if (listing->skipped_count[i] > 0)
@@ -274,7 +274,7 @@ static int merge_classes(struct file_list *list, struct source *source, struct e
 {
     uint64_t count = source->classes_count, merged = 0;
     struct class_name *names = calloc(count + 1, sizeof *names);
-    uint32_t *numbers = calloc(count + 1, sizeof *numbers); /* listed to merged */
+    uint32_t *numbers = calloc(count + 1, sizeof *numbers); /* merged class of each listed class */
     if (!names || !numbers) {
         free(names);
         free(numbers);

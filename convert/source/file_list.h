@@ -1,9 +1,9 @@
 /*
- * file_list — files below a folder, for sources that consist of files.
+ * file_list — lists the files below a folder, for sources that consist of files.
  *
  * Hidden and ignored files are skipped and counted. Files that describe the data, and names that
  * shard readers skip, are skipped with a warning. Files that belong to no sample are counted by
- * type, and fail the conversion after the listing. Memory: a path and 32 bytes per file.
+ * type; after the listing, they fail the conversion. Memory: a path and 32 bytes per file.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_FILE_LIST_H
 #define MILLRACE_CONVERT_SOURCE_FILE_LIST_H
@@ -33,7 +33,7 @@ struct unmatched_type {
 struct file_list {
     /* Set by the caller. */
     bool has_classes; /* folders below the root or its splits are classes */
-    bool is_text;     /* only .txt files, under any name */
+    bool is_text;     /* samples are .txt files with any name */
     /* Set by file_list_open. */
     char root[IO_PATH_BYTES_MAX];
     struct str names;          /* consecutive, each with its NUL */

@@ -51,8 +51,8 @@ bool name_is_readme(const char *name, bool txt_is_data)
 bool name_is_ignored(const struct convert_options *options, const char *relative)
 {
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
-    for (size_t i = 0; i < options->ignores.count; i++) {
-        const char *glob = options->ignores.items[i];
+    for (size_t i = 0; i < options->ignore_globs.count; i++) {
+        const char *glob = options->ignore_globs.items[i];
         if (strchr(glob, '/') ? fnmatch(glob, relative, FNM_PATHNAME) == 0
                               : fnmatch(glob, base, 0) == 0)
             return true;

@@ -7,7 +7,7 @@
 #include "convert/options.h"
 #include "shards/format/index.h"
 
-/* Dotfiles, and names such as Thumbs.db and __MACOSX that operating systems and tools create. */
+/* Dotfiles, and names such as Thumbs.db that operating systems and tools create. */
 bool name_is_hidden(const char *name);
 /* README, LICENSE and the like. txt_is_data: .txt files never match. */
 bool name_is_readme(const char *name, bool txt_is_data);

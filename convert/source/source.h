@@ -27,9 +27,9 @@ enum {
 
 /* Names in a source, except hidden and ignored ones. */
 struct source_layout {
-    const char *file; /* the source itself; NULL: it is a folder */
+    const char *file; /* the source itself; NULL if it is a folder */
     /* What a folder contains: .txt files, other files, folders. */
-    bool has_text, has_other, has_folders;
+    bool has_text_files, has_other_files, has_folders;
     bool has_tokenizer; /* --tokenizer was given */
 };
 
@@ -84,9 +84,9 @@ struct source_ops {
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
-    /* Lists the items of options->source in an order that depends only on the input, and sets
-     * the fields of source. Logs skipped files; returns -EINTR soon after *options->stop is set.
-     * May block and use options->workers threads. close is called even after a failure. */
+    /* Lists the items of options->source in an order that depends only on the input, and sets the
+     * fields of source. Logs skipped files. Returns -EINTR soon after *options->stop is set. May
+     * block and use options->workers threads. close is called even after a failure. */
     int (*open)(struct io *io, struct source *source, struct err *err);
     /* Frees source->state, which may be NULL or incomplete. */
     void (*close)(struct source *source);
@@ -103,8 +103,8 @@ struct source_ops {
     /* Optional: create and free reader->state, which may be NULL in reader_close. */
     int (*reader_open)(struct source_reader *reader, struct err *err);
     void (*reader_close)(struct source_reader *reader);
-    /* Optional, streams only: writes, instead of the image options, those that affect a stream's
-     * bytes. */
+    /* Optional, streams only: writes the options that affect a stream's bytes. They replace the
+     * image options. */
     void (*write_options)(const struct source *source, struct jsonx_writer *json);
     /* Optional, streams only: describes a split's tokens. */
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
@@ -112,8 +112,8 @@ struct source_ops {
 
 extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops;
 
-/* Chooses the source by the names on the first two levels of options->source. Adds split folders to
- * the options, with the fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
+/* Chooses the source from the names on the first two levels of options->source. Adds split folders
+ * to the options with fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
  * ambiguous, or conflict with the splits in options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
@@ -134,7 +134,7 @@ uint32_t source_choose_split(const struct convert_options *options, const char *
 
 int source_reader_open(const struct source *source, struct io *io, struct source_reader *ret_reader,
                        struct err *err);
-void source_reader_close(struct source_reader *reader); /* may be zeroed */
+void source_reader_close(struct source_reader *reader); /* reader may be zeroed */
 
 /* Adds a field: the bytes of sample->data from `start` on. */
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,

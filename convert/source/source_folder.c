@@ -1,6 +1,6 @@
 /*
- * source_folder — source: a folder of files, or of class folders. The files of an item have the
- * same key.
+ * source_folder — the source for a folder of files or of class folders. Files with the same key
+ * form an item.
  *
  * Keys are compared within the stored names, to save memory.
  */
@@ -45,7 +45,7 @@ static int compare_keys(const struct file_list *list, const struct listed_file *
     }
 }
 
-/* Orders files with the same key and extension, which are an error, by name. */
+/* Files with the same key and extension, an error, are ordered by name. */
 static int compare_files(const void *a, const void *b, void *context)
 {
     const struct file_list *list = context;
@@ -71,8 +71,8 @@ static bool is_image(const char *extension)
     return false;
 }
 
-/* Rejects duplicate keys: files with the same key that have the same extension, or are two images
- * in a class folder, where each image is a sample. */
+/* Rejects two files with the same key and extension. In class folders, where each image is a
+ * sample, also rejects two images with the same key. */
 static int check_duplicate_key(const struct file_list *list, uint64_t earlier, uint64_t file,
                                struct err *err)
 {
@@ -91,7 +91,7 @@ static int check_duplicate_key(const struct file_list *list, uint64_t earlier, u
 }
 
 static int check_extension(const struct file_list *list, uint64_t file,
-                           char seen[][SHARD_EXTENSION_BYTES_MAX], uint32_t *seen_count,
+                           char extensions[][SHARD_EXTENSION_BYTES_MAX], uint32_t *extensions_count,
                            struct err *err)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
@@ -105,15 +105,15 @@ static int check_extension(const struct file_list *list, uint64_t file,
                      SHARD_EXTENSION_BYTES_MAX - 1);
         return -EBADMSG;
     }
-    for (uint32_t i = 0; i < *seen_count; i++)
-        if (strcmp(seen[i], extension) == 0)
+    for (uint32_t i = 0; i < *extensions_count; i++)
+        if (strcmp(extensions[i], extension) == 0)
             return 0;
-    if (*seen_count == SHARD_FIELDS_MAX - 1) {
+    if (*extensions_count == SHARD_FIELDS_MAX - 1) {
         err_set(err, -E2BIG, "there are more than %d different extensions", SHARD_FIELDS_MAX - 1);
         err_at(err, name, ERR_NO_OFFSET);
         return -E2BIG;
     }
-    strcpy(seen[(*seen_count)++], extension);
+    strcpy(extensions[(*extensions_count)++], extension);
     return 0;
 }
 
@@ -139,15 +139,15 @@ static int check_has_photo(struct folder_source *folder, uint64_t item, struct e
 static int group_files(struct folder_source *folder, uint64_t *ret_items, struct err *err)
 {
     struct file_list *list = &folder->list;
-    char seen[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
-    uint32_t seen_count = 0;
+    char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+    uint32_t extensions_count = 0;
     uint64_t items = 0;
     qsort_r(list->files, list->count, sizeof *list->files, compare_files, list);
     folder->first_files = calloc(list->count + 1, sizeof *folder->first_files);
     if (!folder->first_files)
         return err_set(err, -ENOMEM, "out of memory for a list of samples");
     for (uint64_t file = 0; file < list->count; file++) {
-        int status = check_extension(list, file, seen, &seen_count, err);
+        int status = check_extension(list, file, extensions, &extensions_count, err);
         if (file == 0 || compare_keys(list, &list->files[file - 1], &list->files[file]) != 0)
             folder->first_files[items++] = file;
         for (uint64_t earlier = folder->first_files[items - 1]; earlier < file && !status;
@@ -226,7 +226,7 @@ static void folder_close(struct source *source)
     free(folder);
 }
 
-/* at: where the key starts in the file's name. */
+/* at: offset of the key in the file's name. */
 static void write_key(const struct file_list *list, uint64_t file, size_t at,
                       char key[SHARD_KEY_BYTES_MAX])
 {

@@ -22,8 +22,8 @@ struct folder_summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    const char *format; /* format of an unsupported file, or NULL */
-    char file[IO_PATH_BYTES_MAX];
+    const char *unsupported_format; /* of unsupported_file, or NULL */
+    char unsupported_file[IO_PATH_BYTES_MAX];
 };
 
 struct probe {
@@ -47,11 +47,11 @@ static const char *next_name(const char *name)
     return name + strlen(name) + 1;
 }
 
-static bool has_folder(const struct folder_summary *summary, const char *wanted)
+static bool has_folder(const struct folder_summary *summary, const char *folder)
 {
     const char *name = summary->folders.data;
     for (uint32_t i = 0; i < summary->folders_count; i++, name = next_name(name))
-        if (strcmp(name, wanted) == 0)
+        if (strcmp(name, folder) == 0)
             return true;
     return false;
 }
@@ -74,12 +74,12 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         return 0;
     const char *format = name_unsupported_format(summary->options, name);
     if (str_ends_with_nocase(name, ".txt"))
-        summary->layout.has_text = true;
+        summary->layout.has_text_files = true;
     else
-        summary->layout.has_other = true;
-    if (format && !summary->format) {
-        summary->format = format;
-        strcpy(summary->file, relative);
+        summary->layout.has_other_files = true;
+    if (format && !summary->unsupported_format) {
+        summary->unsupported_format = format;
+        strcpy(summary->unsupported_file, relative);
     }
     return 0;
 }
@@ -119,8 +119,9 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
-    if (!status && summary->format && !probe->options->tokenizer)
-        status = reject_unsupported_format(summary->file, summary->format, probe->err);
+    if (!status && summary->unsupported_format && !probe->options->tokenizer)
+        status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
+                                           probe->err);
     const char *layout = recognize_dataset(summary);
     if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
         status = reject_layout(probe, relative, layout);
@@ -137,8 +138,8 @@ static int reject_folders(const struct probe *probe, const char *what, const cha
     return -EINVAL;
 }
 
-/* A class may be named train if it contains only photos. If it contains folders, it is a split
- * among classes, which is an error. */
+/* A class may be named train if it contains only photos. If it contains folders, it is a split:
+ * splits among classes are an error. */
 static int reject_mixed_folders(const struct probe *probe, const struct folder_summary *root)
 {
     const char *name = root->folders.data, *other = NULL, *split = NULL;
@@ -178,23 +179,24 @@ static int add_split(const struct probe *probe, const char *name)
     return 0;
 }
 
-/* Adds all folders of the root as splits, which must be of the same kind. */
+/* Adds all folders of the root as splits. They must be of the same kind. */
 static int add_splits(const struct probe *probe, const struct folder_summary *root,
                       const struct source_ops **ret_ops)
 {
-    const char *name = root->folders.data, *flat = NULL, *deep = NULL, *stream = NULL;
+    const char *name = root->folders.data, *flat_folder = NULL, *class_parent = NULL,
+               *text_folder = NULL;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
         status = summarize(probe, name, &child);
         if (child.folders_count > 0)
-            deep = name;
+            class_parent = name;
         else
-            flat = name;
+            flat_folder = name;
         ops = source_find(&child.layout);
         if (ops->is_stream)
-            stream = name;
+            text_folder = name;
         str_deinit(&child.folders);
         if (!status)
             status = add_split(probe, name);
@@ -206,12 +208,12 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         advice, sizeof advice,
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
-    if (stream || probe->options->tokenizer)
+    if (text_folder || probe->options->tokenizer)
         return reject_folders(
             probe, "the split folders contain text, which must be converted one folder at a time",
-            stream ? stream : root->folders.data, advice);
-    if (flat && deep) {
-        snprintf(found, sizeof found, "none in %s, some in %s", flat, deep);
+            text_folder ? text_folder : root->folders.data, advice);
+    if (flat_folder && class_parent) {
+        snprintf(found, sizeof found, "none in %s, some in %s", flat_folder, class_parent);
         return reject_folders(probe, "only some of the split folders have class folders", found,
                               advice);
     }
@@ -240,9 +242,9 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
                          const struct source_ops **ret_ops)
 {
     struct convert_options *options = probe->options;
-    enum convert_split_folders wanted = options->split_folders;
-    bool splits = wanted == CONVERT_SPLIT_FOLDERS_YES ||
-                  (wanted == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
+    enum convert_split_folders mode = options->split_folders;
+    bool splits = mode == CONVERT_SPLIT_FOLDERS_YES ||
+                  (mode == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
     if (splits && root->folders_count == 0)
         return reject_folders(probe, "--split-folders yes needs folders", "none",
                               "remove --split-folders");
@@ -251,7 +253,7 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
     if (splits)
         return add_splits(probe, root, ret_ops);
     *ret_ops = source_find(&root->layout);
-    return *ret_ops == &source_classes_ops && wanted == CONVERT_SPLIT_FOLDERS_AUTO
+    return *ret_ops == &source_classes_ops && mode == CONVERT_SPLIT_FOLDERS_AUTO
                ? reject_mixed_folders(probe, root)
                : 0;
 }

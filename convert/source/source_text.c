@@ -1,5 +1,5 @@
 /*
- * source_text — source: documents as one stream of tokens. An item is one member.
+ * source_text — the source for text: one stream of tokens. An item is one member.
  *
  *     stream    doc0 E doc1 E doc2 E ...              E: the document end
  *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
@@ -202,8 +202,8 @@ static int add_byte_tokens(const struct text_reader *state, struct str *out, str
     return 0;
 }
 
-/* Encodes state->file, which had `tokens` tokens when counted, and appends `count` of them,
- * starting at `first`. */
+/* Encodes state->file and appends tokens [first, first + count). tokens: their number when
+ * counted. */
 static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t first,
                           uint64_t count, struct str *out, const char *path, uint64_t offset,
                           struct err *err)
@@ -313,7 +313,7 @@ static bool is_text(const struct source_layout *layout)
     if (layout->file)
         return str_ends_with_nocase(layout->file, ".txt");
     return layout->has_tokenizer ||
-           (layout->has_text && !layout->has_other && !layout->has_folders);
+           (layout->has_text_files && !layout->has_other_files && !layout->has_folders);
 }
 
 const struct source_ops source_text_ops = {

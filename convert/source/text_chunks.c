@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 4096, /* bytes searched for a cut at a time */
-    BEFORE_BYTES = 3,    /* enough for the preceding character */
+    WINDOW_BYTES = 4096, /* bytes per search for a cut */
+    CONTEXT_BYTES = 3,   /* enough for the preceding character */
     BATCH_CHUNKS = 256,  /* chunks counted between checks of options->stop */
 };
 
@@ -36,11 +36,12 @@ static int read_window(struct cutter *cutter, uint64_t file, const char *path, u
 static int find_character_boundary(struct cutter *cutter, uint64_t file, const char *path,
                                    uint64_t limit, uint64_t *ret_end)
 {
-    int status = read_window(cutter, file, path, limit - BEFORE_BYTES, limit + 1);
+    int status = read_window(cutter, file, path, limit - CONTEXT_BYTES, limit + 1);
     if (status)
         return status;
     unsigned back = 0;
-    while (back < BEFORE_BYTES && ((uint8_t)cutter->text.data[BEFORE_BYTES - back] & 0xc0) == 0x80)
+    while (back < CONTEXT_BYTES &&
+           ((uint8_t)cutter->text.data[CONTEXT_BYTES - back] & 0xc0) == 0x80)
         back++;
     *ret_end = limit - back;
     return 0;
@@ -53,12 +54,12 @@ static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint
     uint64_t limit = size - begin > TEXT_CHUNK_BYTES_MAX ? begin + TEXT_CHUNK_BYTES_MAX : size;
     for (uint64_t at = begin + TEXT_CHUNK_BYTES; at < limit; at += WINDOW_BYTES) {
         uint64_t end = limit - at > WINDOW_BYTES ? at + WINDOW_BYTES : limit;
-        int status = read_window(cutter, file, path, at - BEFORE_BYTES, end);
+        int status = read_window(cutter, file, path, at - CONTEXT_BYTES, end);
         if (status)
             return status;
-        size_t cut = bpe_find_cut(cutter->text.data, cutter->text.bytes, BEFORE_BYTES);
+        size_t cut = bpe_find_cut(cutter->text.data, cutter->text.bytes, CONTEXT_BYTES);
         if (cut < cutter->text.bytes) {
-            *ret_end = at - BEFORE_BYTES + cut;
+            *ret_end = at - CONTEXT_BYTES + cut;
             return 0;
         }
     }
@@ -104,7 +105,7 @@ static int cut_files(struct cutter *cutter, struct text_chunks *ret_chunks)
     return status;
 }
 
-struct counter {
+struct token_counter {
     struct io_queue *queue;
     struct bpe_encoder *encoder;
     struct str text, tokens;
@@ -118,14 +119,14 @@ struct count_job {
     const struct file_list *files;
     const struct bpe *bpe;
     struct text_chunks *chunks;
-    struct counter *counters; /* one per worker */
-    uint64_t first;           /* chunk of task 0 */
+    struct token_counter *counters; /* one per worker */
+    uint64_t first;                 /* chunk of task 0 */
 };
 
 static void count_chunk(void *context, size_t task, unsigned worker)
 {
     struct count_job *job = context;
-    struct counter *counter = &job->counters[worker];
+    struct token_counter *counter = &job->counters[worker];
     struct text_chunk *chunk = &job->chunks->chunks[job->first + task];
     char path[IO_PATH_BYTES_MAX];
     if (counter->status)
@@ -146,7 +147,7 @@ static void count_chunk(void *context, size_t task, unsigned worker)
 static int open_counters(struct count_job *job, unsigned count, struct err *err)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct counter *counter = &job->counters[i];
+        struct token_counter *counter = &job->counters[i];
         int status = job->io->ops->queue_open(job->io, 1, &counter->queue, err);
         if (!status)
             status = bpe_encoder_open(job->bpe, &counter->encoder, err);
@@ -159,7 +160,7 @@ static int open_counters(struct count_job *job, unsigned count, struct err *err)
 static void close_counters(struct count_job *job, unsigned count)
 {
     for (unsigned i = 0; job->counters && i < count; i++) {
-        struct counter *counter = &job->counters[i];
+        struct token_counter *counter = &job->counters[i];
         if (counter->queue)
             job->io->ops->queue_close(counter->queue);
         bpe_encoder_close(counter->encoder);
@@ -177,7 +178,7 @@ static int run_counters(struct count_job *job, struct thread_pool *pool, struct 
         size_t tasks = rest < BATCH_CHUNKS ? (size_t)rest : BATCH_CHUNKS;
         thread_pool_run(pool, tasks, count_chunk, job);
         for (unsigned i = 0; i < thread_pool_count(pool); i++) {
-            const struct counter *counter = &job->counters[i];
+            const struct token_counter *counter = &job->counters[i];
             if (counter->status && err)
                 *err = counter->err;
             if (counter->status)

@@ -12,8 +12,7 @@
 #include "convert/source/file_list.h"
 
 enum {
-    /* Size after which a chunk ends at the next cut that changes no token, or at the maximum if
-     * there is none. */
+    /* After this size, a chunk ends at the next cut that changes no tokens, or at the maximum. */
     TEXT_CHUNK_BYTES = 1 << 16,
     TEXT_CHUNK_BYTES_MAX = 1 << 20,
 };
@@ -21,7 +20,7 @@ enum {
 /* Without bpe, a document is one chunk. */
 struct text_chunk {
     uint64_t file, offset, bytes;
-    /* Position in the stream; the last chunk of a document includes the document end. */
+    /* Position in the stream; a document's last chunk includes the document end. */
     uint64_t tokens_end;
 };
 
@@ -30,7 +29,7 @@ struct text_chunks {
     uint64_t count;
 };
 
-/* bpe: NULL counts one token per byte. Of options, uses only workers and stop. */
+/* bpe: NULL counts one token per byte. Uses only workers and stop of options. */
 int text_chunks_cut(struct io *io, const struct convert_options *options,
                     const struct file_list *files, const struct bpe *bpe,
                     struct text_chunks *ret_chunks, struct err *err);

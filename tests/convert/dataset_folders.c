@@ -158,15 +158,15 @@ static void unmatched_files_are_listed_by_type(void **state)
     assert_refused(fixture, -ENOTSUP, "--ignore '*.tif'");
     assert_non_null(strstr(fixture->log, ".tif: 2 without a sample; the first: a/2.tif"));
     assert_non_null(strstr(fixture->log, ".xml: 1 without a sample; the first: a/1.xml"));
-    fixture->options.ignores = (struct convert_list){all_globs, 2};
+    fixture->options.ignore_globs = (struct convert_string_list){all_globs, 2};
     assert_refused(fixture, -ENOTSUP, "--ignore '*.json'");
     assert_non_null(strstr(fixture->err.found, "b/lone.json"));
-    fixture->options.ignores.count = 3;
+    fixture->options.ignore_globs.count = 3;
     assert_converts(fixture);
     assert_string_equal(list_members(fixture, ""), "a/1.cls\na/1.jpg\na/1.json\n");
     assert_int_equal(fixture->result.ignored_count, 4);
-    fixture->options.ignores.count = 1;
-    fixture->options.fields = (struct convert_list){fields, 3};
+    fixture->options.ignore_globs.count = 1;
+    fixture->options.fields = (struct convert_string_list){fields, 3};
     fixture->options.force = fixture->options.keep_order = true;
     assert_converts(fixture);
     assert_string_equal(list_members(fixture, ""),
@@ -264,7 +264,7 @@ static void an_extension_may_have_47_bytes(void **state)
     snprintf(name, sizeof name, "x/a.%047d", 0);
     write_source(fixture, name, "hi", 2);
     const char *fields[] = {"jpg", name + strlen("x/a.")};
-    fixture->options.fields = (struct convert_list){fields, 2};
+    fixture->options.fields = (struct convert_string_list){fields, 2};
     assert_converts(fixture);
     assert_non_null(strstr(list_members(fixture, ""), name));
     snprintf(name, sizeof name, "x/a.%048d", 0);

@@ -142,7 +142,7 @@ static void reencoding_enlarges_no_photo_of_unchanged_size(void **state)
     copy_clothing(fixture, 2);
     fixture->options.jpeg = CONVERT_JPEG_TILE;
     assert_converts(fixture);
-    struct convert_jpegs tiled = fixture->result.jpegs;
+    struct convert_jpeg_counts tiled = fixture->result.jpegs;
     fixture->options.force = true;
     fixture->options.jpeg = CONVERT_JPEG_REENCODE;
     fixture->options.quality = 100;
