@@ -6,9 +6,9 @@
  *
  * Each round runs every method in turn on the same photos and crops (torchvision's random resized
  * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, the speedups
- * over decoding the whole photo with libjpeg, and nanoseconds per pixel of the photo. With --reencode the photos are scaled to a longer side of
- * SIDE and encoded at quality 90 with restart intervals of 2 and 4; without it they are used
- * unchanged and after jpeg_tile.
+ * over decoding the whole photo with libjpeg, and nanoseconds per pixel of the photo. With
+ * --reencode the photos are scaled to a longer side of SIDE and encoded at quality 90 with restart
+ * intervals of 2 and 4; without it they are used unchanged and after jpeg_tile.
  */
 #include "base/clock.h"
 #include "image/crop.h"
