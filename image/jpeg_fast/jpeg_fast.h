@@ -4,9 +4,9 @@
  * segments at a time in one thread (entropy.h).
  *
  * It accepts only what libjpeg would decode without a warning. At anything unusual it returns
- * -ENOTSUP, and the caller decodes the part with libjpeg, whose verdict counts: a segment that is
- * not consumed exactly, a run beyond the block, an invalid code, a marker out of order, fill bytes,
- * values that libjpeg's C and SIMD code may treat differently (inverse_dct.h).
+ * -ENOTSUP, and the caller decodes the part with libjpeg, whose verdict counts. Unusual are a
+ * segment that is not consumed exactly, an invalid code, a marker out of order, fill bytes, and
+ * values that libjpeg's C and SIMD code may treat differently (inverse_dct_kernels.h).
  *
  *     jpeg_fast_open(&fast, kernels, err);
  *     jpeg_fast_decode(fast, &scan, &part, planes);
