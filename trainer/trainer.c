@@ -18,7 +18,7 @@
 /* Kept from one phase to the next. Owner thread. */
 struct phases {
     uint64_t began_ns;
-    bool continues;     /* another phase follows */
+    bool has_next;      /* another phase follows */
     struct usage usage; /* of this rank; maximum of each peak over the phases */
     struct triggers triggers;
 };
@@ -37,11 +37,11 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
                                       .set_digest = cursor.set_digest,
                                       .sequence_digest = cursor.sequence_digest,
                                       .data_limit = loader_stats(run->data.loader).limit,
-                                      .profiled = loop->profile.profiled,
+                                      .profiled_steps = loop->profile.profiled_steps,
                                       .profiled_ns = loop->profile.duration_ns};
-    memcpy(result->ranges, run->ranges.times, sizeof result->ranges);
-    memcpy(result->trace, loop->profile.trace, sizeof result->trace);
-    snprintf(result->checkpoint, sizeof result->checkpoint, "%s/step-%08" PRIu64,
+    memcpy(result->range_times, run->ranges.times, sizeof result->range_times);
+    memcpy(result->trace_path, loop->profile.trace_path, sizeof result->trace_path);
+    snprintf(result->checkpoint_path, sizeof result->checkpoint_path, "%s/step-%08" PRIu64,
              run->saving.folder, run->step);
     return status;
 }
@@ -71,7 +71,7 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
 
 static void merge_usage(const struct run *run, struct phases *phases)
 {
-    const struct comm_traffic traffic = run_traffic(run);
+    const struct comm_traffic traffic = run_step_traffic(run);
     struct usage usage = usage_measure(run->compute.device, &traffic);
     usage_merge_peaks(&usage, &phases->usage);
     phases->usage = usage;
@@ -92,8 +92,8 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         .every = config->checkpoint.every,
         .on_epoch_end = config->checkpoint.on_epoch_end,
         .epoch_steps = run->data.shape.steps,
-        .first_step =
-            epochs_first_step(&run->data.epochs, epochs_at_step(&run->data.epochs, run->step)),
+        .first_step = epochs_first_step(&run->data.epochs,
+                                        epochs_epoch_at_step(&run->data.epochs, run->step)),
         .max_time_ns = config->run.max_time_ns,
         .began_ns = phases->began_ns,
         .before_ns = run->options->before_ns,
@@ -101,7 +101,7 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         .steps_ahead = run->compute.device->ops->is_host ? 0 : UNREAD_STEPS_MAX,
     };
     run->control.triggers = phases->triggers;
-    if (phases->continues)
+    if (phases->has_next)
         triggers_change_batch(&run->control.triggers, &options);
     else
         triggers_init(&run->control.triggers, &options);
@@ -140,8 +140,8 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     if (!status)
         status = fill_result(&loop, end_reason(&run), ret_result, &detail);
     merge_usage(&run, phases);
-    phases->continues = !status && batch_changes(&run);
-    if (!status && !phases->continues)
+    phases->has_next = !status && batch_changes(&run);
+    if (!status && !phases->has_next)
         status = report_usage(&run, &phases->usage, &detail);
     phases->triggers = run.control.triggers;
     loop_close(&loop);
@@ -154,20 +154,20 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     return status;
 }
 
-/* Adds the profile of earlier phases. The result names the trace of the last one. */
+/* Adds the profile of earlier phases. Keeps only the newest trace path. */
 static void add_profile(struct trainer_result *result, const struct trainer_result *earlier)
 {
-    if (earlier->profiled.last == 0)
+    if (earlier->profiled_steps.last == 0)
         return;
-    result->profiled.first = earlier->profiled.first;
-    if (result->profiled.last == 0)
-        result->profiled.last = earlier->profiled.last;
+    result->profiled_steps.first = earlier->profiled_steps.first;
+    if (result->profiled_steps.last == 0)
+        result->profiled_steps.last = earlier->profiled_steps.last;
     result->profiled_ns += earlier->profiled_ns;
-    if (!result->trace[0])
-        memcpy(result->trace, earlier->trace, sizeof result->trace);
+    if (!result->trace_path[0])
+        memcpy(result->trace_path, earlier->trace_path, sizeof result->trace_path);
     for (int i = 0; i < RANGE_COUNT; i++) {
-        result->ranges[i].count += earlier->ranges[i].count;
-        result->ranges[i].ns += earlier->ranges[i].ns;
+        result->range_times[i].count += earlier->range_times[i].count;
+        result->range_times[i].ns += earlier->range_times[i].ns;
     }
 }
 
@@ -184,7 +184,7 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
             return status;
         add_profile(&result, &earlier);
         next.resume = CONFIG_RESUME_AUTO; /* from the checkpoint that the phase saved */
-    } while (phases.continues);
+    } while (phases.has_next);
     *ret_result = result;
     return 0;
 }

@@ -31,13 +31,13 @@ struct trainer_result {
     uint64_t step; /* saved */
     bool evaluated;
     double val_loss, val_accuracy;
-    struct trainer_steps profiled; /* the steps of options.profile that ran */
-    uint64_t profiled_ns;          /* including evaluations and checkpoints after those steps */
-    char trace[IO_PATH_BYTES_MAX]; /* trace file; "": none */
-    struct range_time ranges[RANGE_COUNT]; /* of the profiled steps */
-    uint64_t set_digest, sequence_digest;  /* over the data of all ranks */
-    enum loader_stage data_limit;          /* the data's slowest stage; the consumer is training */
-    char checkpoint[IO_PATH_BYTES_MAX + 32];
+    struct trainer_steps profiled_steps; /* the steps of options.profile that ran */
+    uint64_t profiled_ns;               /* includes evaluations and checkpoints after those steps */
+    char trace_path[IO_PATH_BYTES_MAX]; /* trace file; "": none */
+    struct range_time range_times[RANGE_COUNT]; /* of the profiled steps */
+    uint64_t set_digest, sequence_digest;       /* over the data of all ranks */
+    enum loader_stage data_limit;               /* slowest stage; the consumer is training */
+    char checkpoint_path[IO_PATH_BYTES_MAX + 32];
 };
 
 /* Blocks until the run is done or stopped; TRAINER_DONE immediately if its last step is saved. A

@@ -231,7 +231,7 @@ int trainer_benchmark_run(const struct trainer_options *options,
     if (status)
         return status;
     bool is_host = run.compute.device->ops->is_host;
-    result.threads = run_threads(&run);
+    result.threads = run_threads_count(&run);
     if (result.threads == 0)
         result.threads = thread_pool_cpu_count();
     if (is_host)

@@ -99,7 +99,7 @@ static void print_text_event(struct console *console, const struct trainer_repor
     case TRAINER_STOPPING:
         console_line(console, "%s", report->text);
         break;
-    case TRAINER_STEP:
+    case TRAINER_PROGRESS:
         print_step(console, report);
         break;
     case TRAINER_EVALUATED:
@@ -139,7 +139,7 @@ static void show_progress(struct reporter *reporter, const struct trainer_report
 static void print_json_event(const struct trainer_report *report)
 {
     static const char *const names[] = {
-        [TRAINER_STARTED] = "started",         [TRAINER_STEP] = "step",
+        [TRAINER_STARTED] = "started",         [TRAINER_PROGRESS] = "step",
         [TRAINER_EVALUATED] = "evaluated",     [TRAINER_SAVED] = "saved",
         [TRAINER_SAVE_FAILED] = "save_failed", [TRAINER_USAGE] = "used"};
     struct output output;
@@ -150,7 +150,7 @@ static void print_json_event(const struct trainer_report *report)
         jsonx_write_string(json, "text", report->text);
     if (report->event != TRAINER_STARTED)
         jsonx_write_u64(json, "step", report->step);
-    if (report->event == TRAINER_STEP || report->event == TRAINER_EVALUATED)
+    if (report->event == TRAINER_PROGRESS || report->event == TRAINER_EVALUATED)
         jsonx_write_u64(json, "steps_count", report->steps);
     if (report->event == TRAINER_EVALUATED) {
         jsonx_write_u64(json, "epoch", report->epoch);
@@ -163,7 +163,7 @@ static void print_json_event(const struct trainer_report *report)
         usage_write_traffic(json, report->usage);
         jsonx_write_u64(json, "resident_peak_bytes", report->usage->resident_peak_bytes);
     }
-    if (report->event == TRAINER_STEP) {
+    if (report->event == TRAINER_PROGRESS) {
         struct scalar scalars[SCALARS_MAX];
         scalars_write(json, scalars, scalars_from_report(report, scalars));
         jsonx_write_f64(json, "remaining_seconds", report->remaining_seconds);
@@ -184,7 +184,7 @@ static void exit_immediately(struct console *console, const char *text)
 static void handle_report(void *context, const struct trainer_report *report)
 {
     struct reporter *reporter = context;
-    if (report->event == TRAINER_STEPPED || report->event == TRAINER_EVALUATING) {
+    if (report->event == TRAINER_STEP_QUEUED || report->event == TRAINER_EVALUATING) {
         show_progress(reporter, report);
         return;
     }
@@ -207,14 +207,14 @@ static void write_profile(struct jsonx_writer *json, const struct trainer_result
 {
     double seconds = clock_seconds(result->profiled_ns);
     jsonx_begin_object(json, "profile");
-    jsonx_write_u64(json, "first_step", result->profiled.first);
-    jsonx_write_u64(json, "last_step", result->profiled.last);
+    jsonx_write_u64(json, "first_step", result->profiled_steps.first);
+    jsonx_write_u64(json, "last_step", result->profiled_steps.last);
     jsonx_write_f64(json, "total_seconds", seconds);
-    if (result->trace[0])
-        jsonx_write_string(json, "trace", result->trace);
+    if (result->trace_path[0])
+        jsonx_write_string(json, "trace", result->trace_path);
     jsonx_begin_array(json, "ranges");
     for (int range = 0; range < RANGE_COUNT; range++) {
-        const struct range_time *time = &result->ranges[range];
+        const struct range_time *time = &result->range_times[range];
         if (time->count == 0)
             continue;
         jsonx_begin_object(json, NULL);
@@ -232,7 +232,7 @@ static void write_profile(struct jsonx_writer *json, const struct trainer_result
 static int print_result(const struct trainer_result *result, const struct common_args *common,
                         struct err *err)
 {
-    bool has_profile = result->profiled.last > 0;
+    bool has_profile = result->profiled_steps.last > 0;
     struct output output;
     struct jsonx_writer *json = &output.json;
     output_begin(&output);
@@ -246,7 +246,7 @@ static int print_result(const struct trainer_result *result, const struct common
     jsonx_write_string(json, "data_limited_by", loader_stage_name(result->data_limit));
     if (result->data_limit != LOADER_STAGE_CONSUMER)
         jsonx_write_string(json, "data_advice", stage_advice(result->data_limit));
-    jsonx_write_string(json, "checkpoint", result->checkpoint);
+    jsonx_write_string(json, "checkpoint", result->checkpoint_path);
     jsonx_write_hex64(json, "once", result->set_digest);
     jsonx_write_hex64(json, "order", result->sequence_digest);
     if (has_profile)
@@ -357,7 +357,7 @@ static int report_end(const struct invocation *invocation, const struct trainer_
                       struct err *err)
 {
     const struct train_args *args = invocation->args;
-    if (args->profile && result->profiled.last == 0)
+    if (args->profile && result->profiled_steps.last == 0)
         log_line(invocation->log, LOG_WARN, "no profile: no step of %s was run", args->profile);
     int status = print_result(result, &args->common, err);
     if (!status && result->end != TRAINER_DONE)

@@ -24,7 +24,7 @@ const char *help_config_kind(const struct config_field *field, char text[HELP_KI
         [CONFIG_TEXT] = "text",         [CONFIG_BOOL] = "true|false",
         [CONFIG_COUNT] = "number",      [CONFIG_COUNT_AUTO] = "number|auto",
         [CONFIG_SIZE] = "size",         [CONFIG_SIZE_AUTO] = "size|auto",
-        [CONFIG_DURATION] = "duration", [CONFIG_PERIOD] = "number|duration",
+        [CONFIG_DURATION] = "duration", [CONFIG_INTERVAL] = "number|duration",
         [CONFIG_REAL] = "real",         [CONFIG_FRACTION] = "fraction",
         [CONFIG_PAIR] = "[real, real]", [CONFIG_MIX] = "path|[{path, weight}, ...]",
         [CONFIG_PATH] = "path",

@@ -7,8 +7,8 @@
 #include "base/str.h"
 #include "trainer/trainer.h"
 
-/* Formats a TRAINER_STEP, without a newline, into out. To fit `columns`, omits first all times but
- * the largest, then learning rate and gradient norm, then device metrics. */
+/* Formats a TRAINER_PROGRESS report, without a newline, into out. To fit `columns`, omits first all
+ * times but the largest, then learning rate and gradient norm, then device metrics. */
 void step_line_format(const struct trainer_report *report, unsigned columns, struct str *out);
 
 #endif

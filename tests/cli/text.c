@@ -159,7 +159,7 @@ static void a_progress_line_omits_what_does_not_fit_the_terminal(void **state)
         {80, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
         {20, "step 50/1400  loss 2.1042  173.8 samples/s  backward 60%  left 8 min"},
     };
-    struct trainer_report report = {.event = TRAINER_STEP,
+    struct trainer_report report = {.event = TRAINER_PROGRESS,
                                     .step = 50,
                                     .steps = 1400,
                                     .loss = 2.1042,

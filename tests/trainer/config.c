@@ -19,14 +19,14 @@ static int parse(const char *text, const char *set, struct train_config *config,
     return config_parse(text, strlen(text), "a.yaml", sets, set ? 1 : 0, config, err);
 }
 
-#define NEEDED "data: {train: x}\nrun: {steps: 5}\n"
+#define REQUIRED_KEYS "data: {train: x}\nrun: {steps: 5}\n"
 
 static void missing_keys_have_defaults(void **state)
 {
     (void)state;
     struct train_config config;
     struct err err;
-    assert_ok(parse(NEEDED, NULL, &config, &err), &err);
+    assert_ok(parse(REQUIRED_KEYS, NULL, &config, &err), &err);
     assert_int_equal(config.batch.global, 256);
     assert_int_equal(config.data.memory_bytes, 256 << 20);
     assert_true(config.data.image.flip);
@@ -57,15 +57,16 @@ static void values_of_all_kinds_are_read(void **state)
     assert_true(config.optimizer.beta1 == 0.8 && config.optimizer.lr == 1e-2);
     assert_int_equal(config.checkpoint.keep.last, 7);
     assert_int_equal(config.checkpoint.staging_bytes, 0);
-    assert_ok(parse(NEEDED "checkpoint: {staging: 8MiB}\nparallel: {offload: {optimizer: true}}\n",
+    assert_ok(parse(REQUIRED_KEYS
+                    "checkpoint: {staging: 8MiB}\nparallel: {offload: {optimizer: true}}\n",
                     "model.offload=3", &config, &err),
               &err);
     assert_int_equal(config.checkpoint.staging_bytes, 8 << 20);
     assert_true(config.parallel.offload.optimizer);
     assert_int_equal(config.model.offload, 3);
-    assert_ok(
-        parse(NEEDED "checkpoint: {staging: 8MiB}\n", "checkpoint.staging=auto", &config, &err),
-        &err);
+    assert_ok(parse(REQUIRED_KEYS "checkpoint: {staging: 8MiB}\n", "checkpoint.staging=auto",
+                    &config, &err),
+              &err);
     assert_int_equal(config.checkpoint.staging_bytes, 0);
 }
 
@@ -97,7 +98,7 @@ static void record_difference(void *context, const struct config_field *field, c
 static void training_data_may_be_a_mix(void **state)
 {
     (void)state;
-    struct train_config config, again;
+    struct train_config config, reparsed;
     struct err err;
     assert_ok(
         parse(
@@ -116,44 +117,46 @@ static void training_data_may_be_a_mix(void **state)
     assert_non_null(strstr(str_text(&text),
                            "train: [{\"path\":\"a\",\"weight\":3},{\"path\":\"b c\",\"weight\":1},"
                            "{\"path\":\"d\",\"weight\":0.25}]\n"));
-    assert_ok(parse(str_text(&text), NULL, &again, &err), &err);
-    assert_memory_equal(&config, &again, sizeof config);
+    assert_ok(parse(str_text(&text), NULL, &reparsed, &err), &err);
+    assert_memory_equal(&config, &reparsed, sizeof config);
     config_print_json(&config, &json);
     struct json_t *saved;
     struct differences differences = {0};
     assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
-    assert_ok(parse(str_text(&text), "data.train[1].weight=2", &again, &err), &err);
-    assert_int_equal(again.data.train.sources[1].weight, 2000000);
-    assert_ok(config_compare(&again, saved, record_difference, &differences, &err), &err);
+    assert_ok(parse(str_text(&text), "data.train[1].weight=2", &reparsed, &err), &err);
+    assert_int_equal(reparsed.data.train.sources[1].weight, 2000000);
+    assert_ok(config_compare(&reparsed, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "data.train");
     jsonx_free(saved);
-    assert_ok(parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &again, &err),
-              &err);
-    assert_int_equal(again.data.train.count, 2);
-    assert_string_equal(again.data.train.sources[1].path, "y");
-    assert_ok(parse(str_text(&text), "data.train[3].path=z", &again, &err), &err);
-    assert_int_equal(again.data.train.count, 4);
-    assert_ok(parse(str_text(&text), "data.train=x", &again, &err), &err);
-    assert_int_equal(again.data.train.count, 1);
+    assert_ok(
+        parse(str_text(&text), "data.train=[{path: x}, {path: y, weight: 7}]", &reparsed, &err),
+        &err);
+    assert_int_equal(reparsed.data.train.count, 2);
+    assert_string_equal(reparsed.data.train.sources[1].path, "y");
+    assert_ok(parse(str_text(&text), "data.train[3].path=z", &reparsed, &err), &err);
+    assert_int_equal(reparsed.data.train.count, 4);
+    assert_ok(parse(str_text(&text), "data.train=x", &reparsed, &err), &err);
+    assert_int_equal(reparsed.data.train.count, 1);
     str_deinit(&text);
     str_deinit(&json);
 }
 
-#define MIX "run: {steps: 5}\ndata:\n  train:\n  - {path: a}\n  - path: b\n    "
+#define TWO_DATASETS "run: {steps: 5}\ndata:\n  train:\n  - {path: a}\n  - path: b\n    "
 
 static void wrong_mixes_are_reported_with_their_line(void **state)
 {
     (void)state;
-    expect_refusal(MIX "weight: much\n", NULL, "data.train[1].weight at line 6",
+    expect_refusal(TWO_DATASETS "weight: much\n", NULL, "data.train[1].weight at line 6",
                    "a number above 0");
-    expect_refusal(MIX "weight: 0\n", NULL, "data.train[1].weight at line 6", NULL);
-    expect_refusal(MIX "weigth: 2\n", NULL, "data.train[1].weigth at line 6",
+    expect_refusal(TWO_DATASETS "weight: 0\n", NULL, "data.train[1].weight at line 6", NULL);
+    expect_refusal(TWO_DATASETS "weigth: 2\n", NULL, "data.train[1].weigth at line 6",
                    "did you mean weight");
-    expect_refusal(MIX "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
-    expect_refusal(MIX "weight: 0.333333\n", NULL, "too fine-grained at line 3", "the nearest are");
+    expect_refusal(TWO_DATASETS "weight: [2]\n", NULL, "data.train[1].weight at line 6", NULL);
+    expect_refusal(TWO_DATASETS "weight: 0.333333\n", NULL, "too fine-grained at line 3",
+                   "the nearest are");
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, {weight: 2}]}\n", NULL,
                    "data.train[1].path is not set at line 2", NULL);
     expect_refusal("run: {steps: 5}\ndata: {train: [{path: a}, b]}\n", NULL, "a list mixes", NULL);
@@ -162,23 +165,24 @@ static void wrong_mixes_are_reported_with_their_line(void **state)
     expect_refusal("run: {steps: 5}\ndata: {train: {path: a}}\n", NULL,
                    "unknown key data.train.path", NULL);
     expect_refusal("run: {steps: 5}\n", NULL, "data.train is not set", NULL);
-    expect_refusal(NEEDED "batch: [{global: 3}]\n", NULL, "batch at line 3", NULL);
-    expect_refusal(NEEDED, "data.train[7].path=a", "unknown key data.train[7].path", NULL);
-    expect_refusal(NEEDED, "data.train[0]=a", "unknown key data.train[0]", NULL);
+    expect_refusal(REQUIRED_KEYS "batch: [{global: 3}]\n", NULL, "batch at line 3", NULL);
+    expect_refusal(REQUIRED_KEYS, "data.train[7].path=a", "unknown key data.train[7].path", NULL);
+    expect_refusal(REQUIRED_KEYS, "data.train[0]=a", "unknown key data.train[0]", NULL);
 }
 
 static void wrong_keys_and_values_are_reported_with_their_line(void **state)
 {
     (void)state;
-    expect_refusal(NEEDED "optimiser:\n  lr: 1\n", NULL, "optimiser.lr at line 4", "optimizer.lr");
-    expect_refusal(NEEDED "batch:\n  micro: many\n", NULL, "batch.micro at line 4",
+    expect_refusal(REQUIRED_KEYS "optimiser:\n  lr: 1\n", NULL, "optimiser.lr at line 4",
+                   "optimizer.lr");
+    expect_refusal(REQUIRED_KEYS "batch:\n  micro: many\n", NULL, "batch.micro at line 4",
                    "a whole number");
-    expect_refusal(NEEDED "batch:\n  micro: 0\n", NULL, "batch.micro at line 4", "from 1");
-    expect_refusal(NEEDED "model: {type: lstm}\n", NULL, "model.type at line 3",
+    expect_refusal(REQUIRED_KEYS "batch:\n  micro: 0\n", NULL, "batch.micro at line 4", "from 1");
+    expect_refusal(REQUIRED_KEYS "model: {type: lstm}\n", NULL, "model.type at line 3",
                    "one of vit, gpt2");
-    expect_refusal(NEEDED, "model.heads", "--set needs key=value", NULL);
-    expect_refusal(NEEDED, "model.head=3", "model.head", "model.heads");
-    expect_refusal(NEEDED "run: {seed: 1}\n", NULL, "not valid YAML", "duplicate");
+    expect_refusal(REQUIRED_KEYS, "model.heads", "--set needs key=value", NULL);
+    expect_refusal(REQUIRED_KEYS, "model.head=3", "model.head", "model.heads");
+    expect_refusal(REQUIRED_KEYS "run: {seed: 1}\n", NULL, "not valid YAML", "duplicate");
     expect_refusal("run: {steps: 5\n", NULL, "not valid YAML", "line");
     expect_refusal("- a\n- b\n", NULL, "mapping", NULL);
 }
@@ -188,11 +192,11 @@ static void every_key_of_a_file_is_kept(void **state)
     (void)state;
     struct train_config config;
     struct err err;
-    assert_ok(parse("# ours\n---\n" NEEDED "...\n# the end\n", NULL, &config, &err), &err);
-    expect_refusal(NEEDED "---\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 3");
-    expect_refusal(NEEDED "...\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 4");
-    expect_refusal("%YAML 1.2\n---\n" NEEDED, NULL, "directives", "line 1");
-    expect_refusal(NEEDED "%batch\n", NULL, "directives", "line 3");
+    assert_ok(parse("# ours\n---\n" REQUIRED_KEYS "...\n# the end\n", NULL, &config, &err), &err);
+    expect_refusal(REQUIRED_KEYS "---\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 3");
+    expect_refusal(REQUIRED_KEYS "...\nbatch: {micro: 8}\n", NULL, "one YAML document", "line 4");
+    expect_refusal("%YAML 1.2\n---\n" REQUIRED_KEYS, NULL, "directives", "line 1");
+    expect_refusal(REQUIRED_KEYS "%batch\n", NULL, "directives", "line 3");
 }
 
 static void invalid_utf8_is_refused_with_its_offset(void **state)
@@ -210,28 +214,31 @@ static void contradictions_are_refused(void **state)
     (void)state;
     expect_refusal("run: {steps: 5}\n", NULL, "data.train is not set", NULL);
     expect_refusal("data: {train: x}\n", NULL, "is not set", NULL);
-    expect_refusal(NEEDED, "run.epochs=2", "both set at line 2 and by --set: a.yaml", NULL);
-    expect_refusal(NEEDED, "batch.micro=7", "does not divide batch.global by --set: a.yaml", NULL);
-    expect_refusal(NEEDED "batch:\n  micro: 7\n", NULL, "batch.global at line 4: a.yaml", NULL);
-    expect_refusal(NEEDED "batch:\n  micro: 7\n  global: 16\n", NULL, "at lines 4 and 5: a.yaml",
+    expect_refusal(REQUIRED_KEYS, "run.epochs=2", "both set at line 2 and by --set: a.yaml", NULL);
+    expect_refusal(REQUIRED_KEYS, "batch.micro=7", "does not divide batch.global by --set: a.yaml",
                    NULL);
-    expect_refusal(NEEDED "batch: {micro: 7, global: 16}\n", NULL, "at line 3: a.yaml", NULL);
-    expect_refusal(NEEDED "batch:\n  micro: 8\n", "batch.micro=7", "batch.global by --set: a.yaml",
+    expect_refusal(REQUIRED_KEYS "batch:\n  micro: 7\n", NULL, "batch.global at line 4: a.yaml",
                    NULL);
-    expect_refusal(NEEDED "data.image:\n  scale: [1, 0.5]\n", NULL,
+    expect_refusal(REQUIRED_KEYS "batch:\n  micro: 7\n  global: 16\n", NULL,
+                   "at lines 4 and 5: a.yaml", NULL);
+    expect_refusal(REQUIRED_KEYS "batch: {micro: 7, global: 16}\n", NULL, "at line 3: a.yaml",
+                   NULL);
+    expect_refusal(REQUIRED_KEYS "batch:\n  micro: 8\n", "batch.micro=7",
+                   "batch.global by --set: a.yaml", NULL);
+    expect_refusal(REQUIRED_KEYS "data.image:\n  scale: [1, 0.5]\n", NULL,
                    "is not in ascending order at line 4: a.yaml", NULL);
-    expect_refusal(NEEDED "device: cpu\nprecision: {compute: bf16}\n", NULL,
+    expect_refusal(REQUIRED_KEYS "device: cpu\nprecision: {compute: bf16}\n", NULL,
                    "computes in fp32 only at lines 3 and 4: a.yaml", NULL);
-    expect_refusal(NEEDED, "model.heads=7", "does not divide", NULL);
-    expect_refusal(NEEDED, "model.patch=15", "does not divide", NULL);
-    expect_refusal(NEEDED, "schedule.min_lr=1", "above optimizer.lr", NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.first=3", "loss_scale.first is not a power of two",
-                   NULL);
-    expect_refusal(NEEDED, "precision.loss_scale.least=12",
+    expect_refusal(REQUIRED_KEYS, "model.heads=7", "does not divide", NULL);
+    expect_refusal(REQUIRED_KEYS, "model.patch=15", "does not divide", NULL);
+    expect_refusal(REQUIRED_KEYS, "schedule.min_lr=1", "above optimizer.lr", NULL);
+    expect_refusal(REQUIRED_KEYS, "precision.loss_scale.first=3",
+                   "loss_scale.first is not a power of two", NULL);
+    expect_refusal(REQUIRED_KEYS, "precision.loss_scale.least=12",
                    "loss_scale.least is not a power of two", NULL);
-    expect_refusal(NEEDED "precision: {loss_scale: {first: 4, least: 8}}\n", NULL, "is below",
-                   NULL);
-    expect_refusal(NEEDED, "parallel.offload.params=true",
+    expect_refusal(REQUIRED_KEYS "precision: {loss_scale: {first: 4, least: 8}}\n", NULL,
+                   "is below", NULL);
+    expect_refusal(REQUIRED_KEYS, "parallel.offload.params=true",
                    "parallel.offload.params needs a strategy", NULL);
 }
 
@@ -250,22 +257,22 @@ static void aliases_of_a_strategy_are_accepted(void **state)
         struct train_config config;
         struct err err;
         snprintf(set, sizeof set, "parallel.strategy=%s", names[i][0]);
-        assert_ok(parse(NEEDED, set, &config, &err), &err);
+        assert_ok(parse(REQUIRED_KEYS, set, &config, &err), &err);
         assert_string_equal(strategy_at(config.parallel.strategy)->name, names[i][1]);
     }
-    expect_refusal(NEEDED, "parallel.strategy=deepspeed_stage_4", "parallel.strategy", NULL);
+    expect_refusal(REQUIRED_KEYS, "parallel.strategy=deepspeed_stage_4", "parallel.strategy", NULL);
 }
 
 static void printed_configuration_reads_back_the_same(void **state)
 {
     (void)state;
-    struct train_config config, again;
+    struct train_config config, reparsed;
     struct err err;
     struct str yaml = {0};
-    assert_ok(parse(NEEDED, "optimizer.lr=0.00123456789", &config, &err), &err);
+    assert_ok(parse(REQUIRED_KEYS, "optimizer.lr=0.00123456789", &config, &err), &err);
     config_print(&config, &yaml);
-    assert_ok(config_parse(yaml.data, yaml.bytes, "printed", NULL, 0, &again, &err), &err);
-    assert_memory_equal(&config, &again, sizeof config);
+    assert_ok(config_parse(yaml.data, yaml.bytes, "printed", NULL, 0, &reparsed, &err), &err);
+    assert_memory_equal(&config, &reparsed, sizeof config);
     str_deinit(&yaml);
 }
 
@@ -274,7 +281,7 @@ static void saved_weights_of_any_size_are_reported(void **state)
 {
     (void)state;
     static const struct {
-        const char *saved, *told;
+        const char *saved, *printed;
     } weights[] = {{"-1", "-1"},
                    {"-0.5", "-0.5"},
                    {"1e300", "1e+300"},
@@ -283,15 +290,15 @@ static void saved_weights_of_any_size_are_reported(void **state)
                    {"999999999.25", "999999999.25"},
                    {"0", "0"}};
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) {
-        char json[128], told[128];
+        char json[128], printed[128];
         struct json_t *saved;
         struct str text = {0};
         struct err err;
         snprintf(json, sizeof json, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].saved);
-        snprintf(told, sizeof told, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].told);
+        snprintf(printed, sizeof printed, "[{\"path\":\"a\",\"weight\":%s}]", weights[i].printed);
         assert_ok(jsonx_parse(json, strlen(json), "saved", 0, &saved, &err), &err);
         config_mix_print_saved(saved, &text);
-        assert_string_equal(str_text(&text), told);
+        assert_string_equal(str_text(&text), printed);
         str_deinit(&text);
         jsonx_free(saved);
     }
@@ -303,14 +310,14 @@ static void comparing_saved_configurations_finds_exactly_the_changes(void **stat
     struct train_config config;
     struct err err;
     struct str json = {0};
-    assert_ok(parse(NEEDED, NULL, &config, &err), &err);
+    assert_ok(parse(REQUIRED_KEYS, NULL, &config, &err), &err);
     config_print_json(&config, &json);
     struct json_t *saved;
     assert_ok(jsonx_parse(json.data, json.bytes, "saved", 0, &saved, &err), &err);
     struct differences differences = {0};
     assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 0);
-    assert_ok(parse(NEEDED, "optimizer.betas=[0.9, 0.951]", &config, &err), &err);
+    assert_ok(parse(REQUIRED_KEYS, "optimizer.betas=[0.9, 0.951]", &config, &err), &err);
     assert_ok(config_compare(&config, saved, record_difference, &differences, &err), &err);
     assert_int_equal(differences.count, 1);
     assert_string_equal(differences.last, "optimizer.betas");
@@ -329,7 +336,7 @@ static void every_field_has_a_default_that_it_accepts_and_a_help_text(void **sta
         struct train_config config;
         struct err err = {0};
         /* contradictions with missing keys are acceptable here, wrong values are not */
-        int status = parse(NEEDED, text, &config, &err);
+        int status = parse(REQUIRED_KEYS, text, &config, &err);
         if (status && strstr(err.what, "wrong value"))
             fail_msg("%s", text);
         assert_true(strlen(fields[i].help) > 10);

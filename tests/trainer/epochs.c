@@ -28,12 +28,12 @@ static void steps_count_whole_batches_of_each_epoch(void **state)
         const struct epochs epochs = parse_schedule(schedules[i], 103, 10);
         uint64_t step = 0;
         for (uint64_t epoch = 0; epoch < 9; epoch++) {
-            assert_int_equal(epochs_multiplier(&epochs, epoch), times[i][epoch]);
+            assert_int_equal(epochs_batch_multiplier(&epochs, epoch), times[i][epoch]);
             assert_int_equal(epochs_first_step(&epochs, epoch), step);
             for (uint64_t left = 103; left >= 10 * times[i][epoch]; left -= 10 * times[i][epoch])
-                assert_int_equal(epochs_at_step(&epochs, step++), epoch);
-            assert_int_equal(epochs_first_step(&epochs, epoch) + epochs_steps(&epochs, epoch),
-                             step);
+                assert_int_equal(epochs_epoch_at_step(&epochs, step++), epoch);
+            assert_int_equal(
+                epochs_first_step(&epochs, epoch) + epochs_steps_in_epoch(&epochs, epoch), step);
             uint64_t next = epoch + 1;
             while (next < 9 && times[i][next] == times[i][epoch])
                 next++;
@@ -47,7 +47,7 @@ static void far_epochs_cost_nothing(void **state)
     (void)state;
     const struct epochs epochs = parse_schedule("3:2", 1000, 10);
     assert_int_equal(epochs_first_step(&epochs, 1000000003), 300 + UINT64_C(50000000000));
-    assert_int_equal(epochs_at_step(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
+    assert_int_equal(epochs_epoch_at_step(&epochs, 300 + UINT64_C(50000000000)), 1000000003);
     const struct epochs many = parse_schedule("", UINT64_C(1) << 47, 1);
     assert_int_equal(epochs_first_step(&many, UINT64_C(1) << 30), UINT64_MAX);
 }

@@ -18,11 +18,11 @@ enum {
     WINDOW_WORDS = 1 << 18,
     REGION_BYTES_MAX = 128 << 20, /* sanitizers reserve larger regions */
     STEPS = 6,
-    HURT_STEP = 4,
-    FLIPPED = 0x400
+    FLIP_STEP = 4,
+    FLIP_MASK = 0x400
 };
 
-static const char hurt_name[] = "blocks.0.mlp.fc.weight";
+static const char tensor_name[] = "blocks.0.mlp.fc.weight";
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
 static struct io *io;
 /* The contents that the tensor begins with, stored inverted so that the search does not find this
@@ -61,7 +61,7 @@ static int run(const char *name, const char *steps, const char *check_sync,
 }
 
 /* Reads the start of the tensor from the only file in a run's last checkpoint. */
-static void read_hurt(const char *name, unsigned step, uint32_t ret_words[PATTERN_WORDS])
+static void read_tensor_start(const char *name, unsigned step, uint32_t ret_words[PATTERN_WORDS])
 {
     char path[3 * TEST_PATH_BYTES_MAX];
     struct safetensors file;
@@ -71,16 +71,16 @@ static void read_hurt(const char *name, unsigned step, uint32_t ret_words[PATTER
     assert_ok(safetensors_read(io, path, &file, &err), &err);
     unsigned char *content = (unsigned char *)test_read_file(path, &bytes);
     for (uint64_t i = 0; i < file.count; i++)
-        if (strcmp(file.entries[i].name, hurt_name) == 0)
+        if (strcmp(file.entries[i].name, tensor_name) == 0)
             memcpy(ret_words, content + file.entries[i].offset_bytes, sizeof pattern);
     memset(content, 0, bytes);
     free(content);
     safetensors_deinit(&file);
 }
 
-static void learn_pattern(const char *name, unsigned step)
+static void store_pattern(const char *name, unsigned step)
 {
-    read_hurt(name, step, pattern);
+    read_tensor_start(name, step, pattern);
     for (int i = 0; i < PATTERN_WORDS; i++)
         pattern[i] = ~pattern[i];
     assert_int_not_equal(pattern[0], pattern[1]);
@@ -103,7 +103,7 @@ static void flip_region(int memory, uint64_t begin, uint64_t end)
         ssize_t got =
             pread(memory, window, end - at < sizeof window ? end - at : sizeof window, (off_t)at);
         for (ssize_t i = 0; (i + PATTERN_WORDS) * (ssize_t)sizeof *window <= got; i++) {
-            uint32_t flipped = window[i] ^ FLIPPED;
+            uint32_t flipped = window[i] ^ FLIP_MASK;
             if (window[i] != ~pattern[0] || !is_pattern(window + i))
                 continue;
             assert_int_equal(pwrite(memory, &flipped, sizeof flipped,
@@ -119,7 +119,7 @@ static void flip_after_the_step(void *context, const struct trainer_report *repo
     char line[1024], access[8];
     uint64_t begin, end;
     (void)context;
-    if (report->event != TRAINER_STEP || report->step != HURT_STEP)
+    if (report->event != TRAINER_PROGRESS || report->step != FLIP_STEP)
         return;
     int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -141,7 +141,7 @@ static int set_up(void **state)
     assert_ok(io_open(folder, NULL, &io, &err), &err);
     text_case_make(io, folder, shards);
     assert_ok(run("first", "run.steps=1", "parallel.check_sync=0", NULL, &result, &err), &err);
-    learn_pattern("first", 1);
+    store_pattern("first", 1);
     flips_count = 0;
     return 0;
 }
@@ -160,13 +160,13 @@ static void a_checked_bit_flip_ends_the_run(void **state)
     struct trainer_result result;
     struct err err = {0};
     (void)state;
-    assert_ok(run("whole", "run.steps=6", "parallel.check_sync=2", NULL, &result, &err), &err);
+    assert_ok(run("intact", "run.steps=6", "parallel.check_sync=2", NULL, &result, &err), &err);
     int status =
-        run("hurt", "run.steps=6", "parallel.check_sync=2", flip_after_the_step, &result, &err);
+        run("flipped", "run.steps=6", "parallel.check_sync=2", flip_after_the_step, &result, &err);
     assert_true(flips_count > 0);
     assert_int_equal(status, -EBADMSG);
-    snprintf(expected, sizeof expected, "after step %d %s changed without an update", HURT_STEP,
-             hurt_name);
+    snprintf(expected, sizeof expected, "after step %d %s changed without an update", FLIP_STEP,
+             tensor_name);
     assert_string_equal(err.what, expected);
 }
 
@@ -178,12 +178,12 @@ static void an_unchecked_bit_flip_reaches_the_weights(void **state)
     struct err err = {0};
     (void)state;
     assert_ok(
-        run("hurt", "run.steps=6", "parallel.check_sync=0", flip_after_the_step, &result, &err),
+        run("flipped", "run.steps=6", "parallel.check_sync=0", flip_after_the_step, &result, &err),
         &err);
     assert_true(flips_count > 0);
     assert_int_equal(result.step, STEPS);
-    read_hurt("hurt", STEPS, words);
-    assert_int_equal(words[0], ~pattern[0] ^ FLIPPED);
+    read_tensor_start("flipped", STEPS, words);
+    assert_int_equal(words[0], ~pattern[0] ^ FLIP_MASK);
     for (int i = 1; i < PATTERN_WORDS; i++)
         assert_int_equal(words[i], ~pattern[i]);
 }

@@ -230,10 +230,10 @@ static void sharded_weights_are_read_group_by_group(void **state)
     model_path(path, "zeros.safetensors");
     make_zeros(run.compute.params, path);
     /* allocates the memory of the weights themselves */
-    assert_ok(run_fill_weights(&run, NULL, &err), &err);
+    assert_ok(run_init_weights(&run, NULL, &err), &err);
     uint64_t before = peak_bytes(),
              group_bytes = run.compute.partition.group_elements_max * sizeof(float);
-    assert_ok(run_fill_weights(&run, path, &err), &err);
+    assert_ok(run_init_weights(&run, path, &err), &err);
     uint64_t more = peak_bytes() - before;
     assert_true(run.compute.params->elements * sizeof(float) >
                 2 * (2 * group_bytes + READING_BYTES_MAX));

@@ -77,14 +77,14 @@ stop_once() {
   echo "kill_proof: a stop on request ended with status $status"
 }
 
-unfinished() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
-is_in_save() { [[ -n $(comm -13 <(echo "$before") <(unfinished)) ]]; }
+unfinished_saves() { compgen -G "$work/killed/ckpt/.tmp-step-*" | sort || true; }
+has_new_save() { [[ -n $(comm -13 <(echo "$before") <(unfinished_saves)) ]]; }
 
 # Stops the program again and again; succeeds if a stop was inside a save before the run
 # ended.
-hold_inside_save() {
+stop_inside_save() {
   while kill -STOP "$pid" 2> /dev/null; do
-    ! is_in_save || return 0
+    ! has_new_save || return 0
     kill -CONT "$pid"
     sleep 0.002
   done
@@ -95,12 +95,12 @@ kills=0 in_save=0 in_flight=0 ended=0
 while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   (( kills < kills_max )) || fail "after $kills kills: $in_save inside a save, $in_flight with data in flight"
   (( ended < kills_max )) || fail "the run ends before it can be killed"
-  before=$(unfinished) # what an earlier kill left behind does not count again
+  before=$(unfinished_saves) # what an earlier kill left behind does not count again
   setsid "$program" train "$work/train.yaml" "${model[@]}" --set run.dir="$work/killed" -v > "$work/killed.out" 2> "$work/killed.log" &
   pid=$!
   kill_ms=$(( 20 + RANDOM % (whole_ms / 2 + 1) )) # relative to the run's duration: on a slow machine, starting alone takes long
   sleep "$(printf '%d.%03d' $((kill_ms / 1000)) $((kill_ms % 1000)))"
-  if (( kills >= kills_wanted && in_save == 0 )); then hold_inside_save || true; fi
+  if (( kills >= kills_wanted && in_save == 0 )); then stop_inside_save || true; fi
   if ! kill -KILL "$pid" 2> /dev/null; then
     # finished too early: start over, so that there is something to kill
     wait "$pid" || { cat "$work/killed.log" >&2; fail "a resumed run failed"; }
@@ -112,7 +112,7 @@ while (( kills < kills_wanted || in_save == 0 || in_flight == 0 )); do
   wait "$pid" 2> /dev/null || true
   kills=$((kills + 1))
   if (( kills == 3 )); then stop_once; fi
-  if is_in_save; then in_save=$((in_save + 1)); fi
+  if has_new_save; then in_save=$((in_save + 1)); fi
   if grep -o 'micro-batches ahead: [0-9]*' "$work/killed.log" | tail -n 1 | grep -q ': [1-9]'; then in_flight=$((in_flight + 1)); fi
 done
 train "$work/killed" > "$work/killed.out" 2> "$work/killed.log" || { cat "$work/killed.log" >&2; fail "the last run failed"; }

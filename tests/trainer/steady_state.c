@@ -11,21 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 60, WARM_STEPS = 15 };
+enum { STEPS = 60, WARMUP_STEPS = 15 };
 
-struct watch {
-    size_t at_warm, at_end;
+struct allocation_counts {
+    size_t after_warmup, at_end;
 };
 
-static void watch_steps(void *context, const struct trainer_report *report)
+static void record_allocations(void *context, const struct trainer_report *report)
 {
-    struct watch *watch = context;
-    if (report->event != TRAINER_STEP)
+    struct allocation_counts *counts = context;
+    if (report->event != TRAINER_PROGRESS)
         return;
-    if (report->step == WARM_STEPS)
-        watch->at_warm = allocations_ours();
+    if (report->step == WARMUP_STEPS)
+        counts->after_warmup = allocations_ours();
     if (report->step == STEPS - 1)
-        watch->at_end = allocations_ours();
+        counts->at_end = allocations_ours();
 }
 
 static void steps_allocate_nothing(void **state)
@@ -62,14 +62,14 @@ static void steps_allocate_nothing(void **state)
                           "data.memory=8MiB"};
     struct train_config config;
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, &err), &err);
-    struct watch watch = {0};
+    struct allocation_counts counts = {0};
     struct trainer_options options = {
-        .config = &config, .io = io, .report = watch_steps, .report_context = &watch};
+        .config = &config, .io = io, .report = record_allocations, .report_context = &counts};
     struct trainer_result result;
     assert_ok(trainer_run(&options, &result, &err), &err);
     assert_int_equal(result.step, STEPS);
-    assert_true(watch.at_warm > 0);
-    assert_int_equal(watch.at_end - watch.at_warm, 0);
+    assert_true(counts.after_warmup > 0);
+    assert_int_equal(counts.at_end - counts.after_warmup, 0);
     io_close(io);
     test_remove_folder(folder);
 }

@@ -42,7 +42,7 @@ static void write_steps(struct metrics_resume resume, uint64_t last)
     assert_ok(metrics_open(io, &options, &metrics, &err), &err);
     for (uint64_t step = resume.step; step <= last; step++) {
         struct trainer_report line = {
-            .event = TRAINER_STEP,
+            .event = TRAINER_PROGRESS,
             .step = step,
             .epoch = (uint32_t)(step / 4),
             .loss = 1.0 / (double)(step + 1),

@@ -44,7 +44,7 @@ static void note(void *context, const struct trainer_report *report)
         assert_true(saves_count < SAVES_MAX);
         saves[saves_count++] = report->step;
     }
-    if (report->event != TRAINER_STEPPED)
+    if (report->event != TRAINER_STEP_QUEUED)
         return;
     bool holds = passing->held_until > 0 && report->step == passing->held_until;
     if (holds)

@@ -5,7 +5,7 @@
 
 #include "base/json/jsonx.h"
 #include "base/json/jsonx_writer.h"
-#include "trainer/config/config_foreign.h"
+#include "trainer/config/foreign_keys.h"
 #include "trainer/config/yaml.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ static int unknown_key(const struct config_reader *reader, const struct yaml_lea
         entry ? str_nearest(entry + 2, entry_keys, 2) : str_nearest(leaf->path, keys, count);
     char foreign[ERR_TEXT_BYTES_MAX];
     set_leaf_error(reader, leaf, "unknown key");
-    if (config_foreign_advice(leaf->path, foreign, sizeof foreign))
+    if (foreign_key_advice(leaf->path, foreign, sizeof foreign))
         err_advise(reader->err, "%s", foreign);
     else if (nearest)
         err_advise(reader->err, "did you mean %s?", nearest);
@@ -91,14 +91,14 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
                 reader->lines[i] = reader->from_set ? CONFIG_LINE_SET : leaf->line;
             return 0;
         }
-        char wanted[ERR_TEXT_BYTES_MAX];
+        char expected[ERR_TEXT_BYTES_MAX];
         if (rest[0])
-            snprintf(wanted, sizeof wanted,
+            snprintf(expected, sizeof expected,
                      strstr(rest, "].weight") ? "a number above 0, such as 3 or 0.25" : "a path");
         else
-            config_value_describe(field, wanted, sizeof wanted);
+            config_value_describe(field, expected, sizeof expected);
         set_leaf_error(reader, leaf, "wrong value of");
-        err_expected(reader->err, "%s", wanted);
+        err_expected(reader->err, "%s", expected);
         err_found(reader->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
                   leaf->values_count > 1 ? ", ..." : "");
         return -EINVAL;
@@ -176,30 +176,31 @@ void config_print(const struct train_config *config, struct str *out)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
-    const char *open = ""; /* key whose mapping is open, up to its last dot */
-    size_t open_bytes = 0;
+    const char *open_key = ""; /* key whose mapping is open, up to its last dot */
+    size_t open_prefix_bytes = 0;
     for (size_t i = 0; i < count; i++) {
         const char *key = fields[i].key, *last_dot = strrchr(key, '.');
-        size_t folder_bytes = last_dot ? (size_t)(last_dot + 1 - key) : 0;
+        size_t prefix_bytes = last_dot ? (size_t)(last_dot + 1 - key) : 0;
         int depth = 0;
-        for (const char *part = key; part < key + folder_bytes; depth++) {
+        for (const char *part = key; part < key + prefix_bytes; depth++) {
             const char *dot = strchr(part, '.');
-            size_t upto = (size_t)(dot + 1 - key);
-            if (upto > open_bytes || strncmp(open, key, upto) != 0)
+            size_t end = (size_t)(dot + 1 - key);
+            if (end > open_prefix_bytes || strncmp(open_key, key, end) != 0)
                 str_add_format(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - part), part);
             part = dot + 1;
         }
-        open = key;
-        open_bytes = folder_bytes;
-        str_add_format(out, "%*s%s: ", 2 * depth, "", key + folder_bytes);
+        open_key = key;
+        open_prefix_bytes = prefix_bytes;
+        str_add_format(out, "%*s%s: ", 2 * depth, "", key + prefix_bytes);
         config_value_print(&fields[i], field_value(config, &fields[i]), out);
         str_add_text(out, "\n");
     }
 }
 
-int config_each(const struct train_config *config,
-                void (*visit)(void *context, const struct config_field *field, const char *value),
-                void *context)
+int config_each_field(const struct train_config *config,
+                      void (*visit)(void *context, const struct config_field *field,
+                                    const char *value),
+                      void *context)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
@@ -219,7 +220,7 @@ static void write_field(void *context, const struct config_field *field, const c
 {
     bool is_word = field->kind == CONFIG_CHOICE || field->kind == CONFIG_DURATION ||
                    strcmp(value, "auto") == 0 ||
-                   (field->kind == CONFIG_PERIOD && strchr(value, 'm'));
+                   (field->kind == CONFIG_INTERVAL && strchr(value, 'm'));
     if (is_word)
         jsonx_write_string(context, field->key, value);
     else
@@ -230,24 +231,24 @@ void config_print_json(const struct train_config *config, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
     jsonx_begin_object(&writer, NULL);
-    if (config_each(config, write_field, &writer))
+    if (config_each_field(config, write_field, &writer))
         out->status = -ENOMEM;
     jsonx_end_object(&writer);
 }
 
-static void saved_text(const struct json_t *node, struct str *out)
+static void format_saved_value(const struct json_t *node, struct str *out)
 {
     struct jsonx_writer writer = {.out = out};
     uint64_t count;
     double real;
-    bool truth;
+    bool boolean;
     const char *text;
     if (jsonx_u64(node, &count) == 0)
         str_add_format(out, "%llu", (unsigned long long)count);
     else if (jsonx_f64(node, &real) == 0)
         jsonx_write_f64(&writer, NULL, real);
-    else if (jsonx_bool(node, &truth) == 0)
-        str_add_text(out, truth ? "true" : "false");
+    else if (jsonx_bool(node, &boolean) == 0)
+        str_add_text(out, boolean ? "true" : "false");
     else if (jsonx_text(node, &text) == 0)
         str_add_text(out, text);
     else if (jsonx_kind(jsonx_at(node, 0)) == JSON_KIND_OBJECT)
@@ -264,7 +265,7 @@ static int restore_value(void *context, const char *key, struct json_t *node)
 {
     struct config_reader *reader = context;
     struct str text = {0}, line = {0};
-    saved_text(node, &text);
+    format_saved_value(node, &text);
     const char *value = str_text(&text);
     const struct yaml_leaf leaf = {.path = key, .values = &value, .values_count = 1};
     str_add_format(&line, "%s: %s", key, value);
@@ -318,7 +319,7 @@ int config_compare(const struct train_config *config, const struct json_t *saved
         str_clear(&before);
         str_clear(&now);
         if (node)
-            saved_text(node, &before);
+            format_saved_value(node, &before);
         else /* saved before the key existed: the default applied */
             add_plain_value(&before, &fields[i], field_value(defaults, &fields[i]));
         add_plain_value(&now, &fields[i], field_value(config, &fields[i]));

@@ -26,9 +26,9 @@ enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
 enum config_compression { CONFIG_COMPRESSION_NONE, CONFIG_COMPRESSION_POWERSGD };
-enum config_schedule_by { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
+enum config_schedule_unit { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
-enum config_mixed { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
+enum config_mixed_numerics { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
 enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
 enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
@@ -108,7 +108,7 @@ struct train_config {
     } optimizer;
     struct {
         uint32_t type; /* enum schedule_type */
-        uint32_t by;   /* enum config_schedule_by */
+        uint32_t by;   /* enum config_schedule_unit */
         uint64_t warmup;
         double min_lr;
     } schedule;
@@ -121,7 +121,7 @@ struct train_config {
     struct {
         uint32_t strategy, reduction; /* index in strategy_names; enum reduction_kind */
         uint32_t comm;                /* enum config_comm */
-        uint32_t mixed;               /* enum config_mixed */
+        uint32_t mixed;               /* enum config_mixed_numerics */
         uint64_t shard;               /* ranks per copy; 0: from replicate or the strategy */
         uint64_t replicate;           /* copies; 0: from shard */
         uint64_t wrap_min_params;     /* minimum size of a group; 0: one block per group */
@@ -147,7 +147,7 @@ struct train_config {
     } parallel;
     struct {
         char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
-        struct config_period every;      /* 0: only at the end */
+        struct config_interval every;    /* 0: only at the end */
         bool shared;
         uint32_t layout; /* enum ckpt_layout */
         bool on_epoch_end;
@@ -193,7 +193,7 @@ void config_set_defaults(struct train_config *config);
  * line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
-/* config_load for text in memory; name is used in messages. */
+/* Like config_load, for text in memory. name: for messages. */
 int config_parse(const char *text, size_t bytes, const char *name, const char *const *sets,
                  size_t sets_count, struct train_config *ret_config, struct err *err);
 enum { CONFIG_MICRO_MAX = 65536 };
@@ -203,17 +203,17 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
 /* Restores the batch of a saved config_print_json object, on any number of ranks. */
 void config_restore_batch(struct train_config *config, const struct json_t *saved);
 
-/* Instead of a line in the file: not set, or by --set. */
+/* Instead of a line number: the key is not set, or set by --set. */
 enum { CONFIG_LINE_DEFAULT = 0, CONFIG_LINE_SET = -1 };
-/* Returns the key's line. lines: by field, in config_fields' order; NULL: unknown. */
-int config_line(const int *lines, const char *key);
-/* Sets the batch field that batch.accumulation determines to auto. lines: as for config_line. */
+/* lines: by field, in config_fields' order; NULL: unknown. */
+int config_key_line(const int *lines, const char *key);
+/* Resets the batch key that batch.accumulation replaces to auto. lines: as for config_key_line. */
 void config_clear_derived_batch(struct train_config *config, const int *lines);
-/* Returns the key that enables mixing if micro-batches are too small for it; otherwise NULL. */
-const char *config_impossible_mixing(const struct train_config *config);
-/* Whether gradients need no sums or conversions on the host. */
+/* Returns the key that enables mixing if micro-batches are too small to mix; otherwise NULL. */
+const char *config_infeasible_mixing_key(const struct train_config *config);
+/* Whether the host neither sums nor converts gradients. */
 bool config_gradients_bypass_host(const struct train_config *config);
-/* Finds contradictions between fields. lines: as for config_line. -EINVAL with name and lines. */
+/* Checks for contradictory fields. lines: as for config_key_line. -EINVAL with name and lines. */
 int config_check(const struct train_config *config, const int *lines, const char *name,
                  struct err *err);
 
@@ -226,10 +226,11 @@ void config_print_json(const struct train_config *config, struct str *out);
 int config_restore(const struct json_t *saved, const char *name, struct train_config *ret_config,
                    struct err *err);
 /* value: in YAML syntax. -ENOMEM. */
-int config_each(const struct train_config *config,
-                void (*visit)(void *context, const struct config_field *field, const char *value),
-                void *context);
-/* Calls report for each field that differs from a config_print_json object; missing keys have their
+int config_each_field(const struct train_config *config,
+                      void (*visit)(void *context, const struct config_field *field,
+                                    const char *value),
+                      void *context);
+/* Calls report for each field that differs from a config_print_json object. Missing keys count as
  * defaults. -ENOMEM. */
 int config_compare(const struct train_config *config, const struct json_t *saved,
                    void (*report)(void *context, const struct config_field *field,

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-int config_line(const int *lines, const char *key)
+int config_key_line(const int *lines, const char *key)
 {
     size_t count;
     const struct config_field *fields = config_fields(&count);
@@ -23,9 +23,9 @@ void config_clear_derived_batch(struct train_config *config, const int *lines)
 {
     if (config->batch.accumulation == 0)
         return;
-    if (config_line(lines, "batch.global") == CONFIG_LINE_DEFAULT)
+    if (config_key_line(lines, "batch.global") == CONFIG_LINE_DEFAULT)
         config->batch.global = 0;
-    else if (config_line(lines, "batch.micro") == CONFIG_LINE_DEFAULT)
+    else if (config_key_line(lines, "batch.micro") == CONFIG_LINE_DEFAULT)
         config->batch.micro = 0;
 }
 
@@ -43,7 +43,7 @@ static int batch_error(const struct train_config *config, uint32_t ranks, const 
 
 static int check_micro(const struct train_config *config, uint32_t ranks, struct err *err)
 {
-    const char *mixes = config_impossible_mixing(config);
+    const char *mixes = config_infeasible_mixing_key(config);
     if (config->batch.micro > CONFIG_MICRO_MAX)
         return batch_error(config, ranks,
                            "batch.accumulation results in micro-batches of more than 65536 samples",
@@ -79,7 +79,7 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     return check_micro(config, ranks, err);
 }
 
-/* Leaves configured values unchecked: config_compare checks them. */
+/* Does not check configured values; config_compare does. */
 void config_restore_batch(struct train_config *config, const struct json_t *saved)
 {
     uint64_t global = 0, micro = 0;

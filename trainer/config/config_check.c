@@ -20,7 +20,7 @@ struct check_context {
     struct err *err;
 };
 
-/* Formats " at lines 4 and 7", " at line 4 and by --set"; "" if both are defaults. */
+/* Formats " at lines 4 and 7" or " at line 4 and by --set"; "" if both are defaults. */
 static void describe_lines(int first, int second, char *text, size_t bytes)
 {
     int upper = first > second ? first : second, lower = first > second ? second : first;
@@ -35,12 +35,12 @@ static void describe_lines(int first, int second, char *text, size_t bytes)
 }
 
 /* key and other may be equal. */
-static int set_conflict(const struct check_context *context, const char *key, const char *other,
-                        const char *what, const char *advice)
+static int report_conflict(const struct check_context *context, const char *key, const char *other,
+                           const char *what, const char *advice)
 {
     char lines[64];
-    describe_lines(config_line(context->lines, key), config_line(context->lines, other), lines,
-                   sizeof lines);
+    describe_lines(config_key_line(context->lines, key), config_key_line(context->lines, other),
+                   lines, sizeof lines);
     err_set(context->err, -EINVAL, "%s%s", what, lines);
     err_at(context->err, context->name, ERR_NO_OFFSET);
     err_advise(context->err, "%s", advice);
@@ -53,18 +53,18 @@ struct conflict {
 };
 
 /* Reports the first conflict that is present. The list ends with an empty entry. */
-static int find_conflict(const struct check_context *context, const struct conflict *conflicts)
+static int check_conflicts(const struct check_context *context, const struct conflict *conflicts)
 {
     for (const struct conflict *c = conflicts; c->key; c++)
         if (c->is_present)
-            return set_conflict(context, c->key, c->other, c->what, c->advice);
+            return report_conflict(context, c->key, c->other, c->what, c->advice);
     return 0;
 }
 
-/* Reports why the value of a key cannot be used. */
-static int set_cause(const struct check_context *context, const char *key, const struct err *why)
+static int report_invalid_value(const struct check_context *context, const char *key,
+                                const struct err *why)
 {
-    set_conflict(context, key, key, why->what, why->advice);
+    report_conflict(context, key, key, why->what, why->advice);
     if (why->expected[0])
         err_expected(context->err, "%s", why->expected);
     if (why->found[0])
@@ -75,7 +75,9 @@ static int set_cause(const struct check_context *context, const char *key, const
 static int check_train(const struct train_config *config, const struct check_context *context)
 {
     struct err why = {0};
-    return config_mix_check(&config->data.train, &why) ? set_cause(context, "data.train", &why) : 0;
+    return config_mix_check(&config->data.train, &why)
+               ? report_invalid_value(context, "data.train", &why)
+               : 0;
 }
 
 static int check_path(const struct check_context *context, const char *key, const char *path)
@@ -85,7 +87,7 @@ static int check_path(const struct check_context *context, const char *key, cons
         return 0;
     char what[ERR_TEXT_BYTES_MAX];
     snprintf(what, sizeof what, "%s: %.160s", key, why.what);
-    set_conflict(context, key, key, what, why.advice);
+    report_conflict(context, key, key, what, why.advice);
     err_expected(context->err, "%s", why.expected);
     err_found(context->err, "%s", path);
     return -EINVAL;
@@ -113,7 +115,7 @@ static int check_basics(const struct train_config *config, const struct check_co
          "run.steps and run.epochs are both set", "remove one of them"},
         {config->batch.accumulation == 0 && (config->batch.global == 0 || config->batch.micro == 0),
          "batch.global", "batch.micro", "batch.global or batch.micro is auto",
-         "set batch.accumulation, or give both as numbers"},
+         "set batch.accumulation, or set both to numbers"},
         {config->batch.global > 0 && config->batch.micro > 0 &&
              config->batch.global % config->batch.micro != 0,
          "batch.micro", "batch.global", "batch.micro does not divide batch.global",
@@ -134,10 +136,10 @@ static int check_basics(const struct train_config *config, const struct check_co
          "set optimizer.momentum or remove optimizer.nesterov"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 
-const char *config_impossible_mixing(const struct train_config *config)
+const char *config_infeasible_mixing_key(const struct train_config *config)
 {
     const char *mixes = config->data.image.mixup > 0    ? "data.image.mixup"
                         : config->data.image.cutmix > 0 ? "data.image.cutmix"
@@ -154,15 +156,15 @@ bool config_gradients_bypass_host(const struct train_config *config)
 
 static int check_mixing(const struct train_config *config, const struct check_context *context)
 {
-    const char *key = config_impossible_mixing(config);
-    return key ? set_conflict(context, key, "batch.micro",
-                              "mixing needs at least two images per micro-batch",
-                              "set batch.micro to 2 or more, or remove data.image.mixup and "
-                              "data.image.cutmix")
+    const char *key = config_infeasible_mixing_key(config);
+    return key ? report_conflict(context, key, "batch.micro",
+                                 "mixing needs at least two images per micro-batch",
+                                 "set batch.micro to 2 or more, or remove data.image.mixup and "
+                                 "data.image.cutmix")
                : 0;
 }
 
-/* For a key that only models with rotary positions have. */
+/* For a key that applies only to models with rotary positions. */
 #define ROTARY(is_set, key)                                                                        \
     {                                                                                              \
         !is_rotary && (is_set), key, "model.type", key " is for model.type: llama and qwen only",  \
@@ -190,29 +192,30 @@ static int check_model(const struct train_config *config, const struct check_con
                                                        config->model.rope_scaling.high_freq_factor,
          "model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",
          "model.rope_scaling.low_freq_factor is not below high_freq_factor",
-         "set them as the model's config.json has them; Llama 3.1 has 1 and 4"},
+         "copy both from the model's config.json; for Llama 3.1 they are 1 and 4"},
         {config->model.type == MODEL_VIT && config->data.image.size % config->model.patch != 0,
          "model.patch", "data.image.size", "model.patch does not divide data.image.size",
          "set data.image.size to a multiple of model.patch"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 #undef ROTARY
 
 static int check_best_mode(const struct train_config *config, const struct check_context *context)
 {
     const char *metric = config_metric_name(config->checkpoint.keep.best.metric);
-    enum ckpt_metric_mode good;
+    enum ckpt_metric_mode best_mode;
     char what[ERR_TEXT_BYTES_MAX];
-    if (!ckpt_guess_metric_mode(metric, &good) ||
-        good == (enum ckpt_metric_mode)config->checkpoint.keep.best.mode)
+    if (!ckpt_guess_metric_mode(metric, &best_mode) ||
+        best_mode == (enum ckpt_metric_mode)config->checkpoint.keep.best.mode)
         return 0;
     snprintf(what, sizeof what, "the best %s is the %s one", metric,
-             good == CKPT_MODE_MIN ? "smallest" : "largest");
-    return set_conflict(context, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode", what,
-                        good == CKPT_MODE_MIN ? "set checkpoint.keep.best.mode: min"
-                                              : "set checkpoint.keep.best.mode: max");
+             best_mode == CKPT_MODE_MIN ? "smallest" : "largest");
+    return report_conflict(context, "checkpoint.keep.best.metric", "checkpoint.keep.best.mode",
+                           what,
+                           best_mode == CKPT_MODE_MIN ? "set checkpoint.keep.best.mode: min"
+                                                      : "set checkpoint.keep.best.mode: max");
 }
 
 static int check_saves(const struct train_config *config, const struct check_context *context)
@@ -235,7 +238,7 @@ static int check_saves(const struct train_config *config, const struct check_con
          "set data.val or remove checkpoint.keep.best"},
         {0},
     };
-    int status = find_conflict(context, conflicts);
+    int status = check_conflicts(context, conflicts);
     return status || !keeps_best ? status : check_best_mode(config, context);
 }
 
@@ -253,7 +256,7 @@ static int check_loss_scale(const struct train_config *config, const struct chec
          "raise one or lower the other"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 
 static int check_compression(const struct train_config *config, const struct check_context *context)
@@ -278,7 +281,7 @@ static int check_compression(const struct train_config *config, const struct che
          "set precision.compute and precision.reduce: fp32, or parallel.compression.type: none"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 
 static int check_local_sgd(const struct train_config *config, const struct check_context *context)
@@ -314,7 +317,7 @@ static int check_local_sgd(const struct train_config *config, const struct check
          "set precision.compute: bf16 or fp32, or parallel.local_sgd.steps: 0"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 
 static int check_batch_schedule(const struct train_config *config,
@@ -323,12 +326,12 @@ static int check_batch_schedule(const struct train_config *config,
     struct epochs epochs = {0};
     struct err why = {0};
     if (epochs_parse(config->batch.schedule, &epochs, &why))
-        return set_cause(context, "batch.schedule", &why);
+        return report_invalid_value(context, "batch.schedule", &why);
     if (epochs.changes_count > 0 && config->schedule.by == CONFIG_BY_EPOCH)
-        return set_conflict(context, "batch.schedule", "schedule.by",
-                            "schedule.by: epoch needs epochs of equal length in steps, which "
-                            "batch.schedule changes",
-                            "set schedule.by: step or remove batch.schedule");
+        return report_conflict(context, "batch.schedule", "schedule.by",
+                               "schedule.by: epoch needs epochs of equal length in steps, which "
+                               "batch.schedule changes",
+                               "set schedule.by: step or remove batch.schedule");
     return 0;
 }
 
@@ -344,7 +347,7 @@ static int check_requirements(const struct train_config *config,
          "set parallel.strategy to zero3, shard_grad_op or hybrid_shard"},
         {0},
     };
-    return find_conflict(context, conflicts);
+    return check_conflicts(context, conflicts);
 }
 
 int config_check(const struct train_config *config, const int *lines, const char *name,

@@ -104,7 +104,7 @@ static const struct config_field fields[] = {
     {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, FIXED,
      .help = "samples per lane that are shuffled together"},
     {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, FIXED,
-     .help = "samples in a run of adjacent samples of a shard, which only windows shuffle"},
+     .help = "length of a run: adjacent samples of a shard that only windows shuffle"},
     {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
      .help = "decoding threads; does not change results"},
     {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15, MAY_DIFFER,
@@ -283,10 +283,10 @@ static const struct config_field fields[] = {
      COUNT_MAX, .help = "fp16: steps without overflow after which the loss scale doubles"},
     {"precision.loss_scale.hysteresis", CONFIG_COUNT, AT(precision.loss_scale.hysteresis), "1", 1,
      COUNT_MAX,
-     .help = "fp16: number of overflows, since the loss scale last doubled, that halves it; each "
-             "later one halves it again"},
+     .help = "fp16: number of overflows after a doubling of the loss scale until it is halved; "
+             "each later overflow halves it again"},
     {"precision.loss_scale.least", CONFIG_COUNT, AT(precision.loss_scale.least), "1", 1, SCALER_MAX,
-     .help = "fp16: minimum loss scale, a power of two; an overflow at it ends the run"},
+     .help = "fp16: minimum loss scale, a power of two; an overflow at this scale ends the run"},
     {"parallel.strategy", CONFIG_CHOICE, AT(parallel.strategy), "ddp", .choices = strategy_names,
      .aliases = strategy_aliases,
      .help =
@@ -365,12 +365,12 @@ static const struct config_field fields[] = {
     {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
      .help = "checkpoint folder; empty: ckpt below run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
-     .help = "whether all nodes see the same checkpoint folder; false: each has its own, for the "
-             "files of its ranks"},
+     .help = "whether all nodes see the same checkpoint folder; false: each node has its own, for "
+             "the files of its ranks"},
     {"checkpoint.layout", CONFIG_CHOICE, AT(checkpoint.layout), "sharded", .choices = layout_names,
      .help = "sharded: one file per rank; full: the weights in one model.safetensors, written by "
              "all ranks, and the optimizer's state in one file per rank"},
-    {"checkpoint.every", CONFIG_PERIOD, AT(checkpoint.every), "500", 0, COUNT_MAX,
+    {"checkpoint.every", CONFIG_INTERVAL, AT(checkpoint.every), "500", 0, COUNT_MAX,
      .help = "updates between saves, or a time such as 15min; 0: only at the end"},
     {"checkpoint.on_epoch_end", CONFIG_BOOL, AT(checkpoint.on_epoch_end), "false",
      .help = "also save at the end of each epoch of the training data"},
@@ -409,7 +409,7 @@ static const struct config_field fields[] = {
     {"early_stop.patience", CONFIG_COUNT, AT(early_stop.patience), "0", 0, COUNT_MAX,
      .help = "number of consecutive evaluations without improvement that ends the run; 0: never"},
     {"early_stop.min_delta", CONFIG_REAL, AT(early_stop.min_delta), "0", 0, 1e9,
-     .help = "an improvement beats the best earlier evaluation by more than this"},
+     .help = "an evaluation counts as better if it beats the best earlier one by more than this"},
     {"early_stop.metric", CONFIG_CHOICE, AT(early_stop.metric), "val_loss", .choices = metric_names,
      .help = "metric to compare; val_loss: smaller is better; val_accuracy: larger is better"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX, MAY_DIFFER,

@@ -47,13 +47,13 @@ int config_mix_read(struct config_mix *mix, const char *subpath, const struct ya
     if (!subpath[0])
         return read_value(mix, leaf);
     char *end;
-    unsigned long number = strtoul(subpath + 1, &end, 10);
-    if (subpath[1] < '0' || subpath[1] > '9' || strncmp(end, "].", 2) != 0 || number > mix->count ||
-        number >= MIX_DATASETS_MAX)
+    unsigned long index = strtoul(subpath + 1, &end, 10);
+    if (subpath[1] < '0' || subpath[1] > '9' || strncmp(end, "].", 2) != 0 || index > mix->count ||
+        index >= MIX_DATASETS_MAX)
         return -ENOENT;
     struct config_source entry = {.weight = MIX_WEIGHT_UNIT};
-    if (number < mix->count)
-        entry = mix->sources[number];
+    if (index < mix->count)
+        entry = mix->sources[index];
     int status = -ENOENT;
     if (strcmp(end + 2, "path") == 0)
         status = set_path(&entry, leaf);
@@ -61,8 +61,8 @@ int config_mix_read(struct config_mix *mix, const char *subpath, const struct ya
         status = leaf->is_sequence ? -EINVAL : mix_weight_parse(leaf->values[0], &entry.weight);
     if (status)
         return status;
-    mix->sources[number] = entry;
-    mix->count += number == mix->count; /* --set may append an entry */
+    mix->sources[index] = entry;
+    mix->count += index == mix->count; /* --set may append an entry */
     return 0;
 }
 
@@ -132,7 +132,7 @@ void config_mix_print_saved(const struct json_t *list, struct str *out)
         jsonx_write_string(&json, "path", path);
         if (weight >= 0 && weight < WEIGHT_LIMIT)
             print_weight(&json, (uint64_t)(weight * MIX_WEIGHT_UNIT + 0.5));
-        else /* not from a valid configuration: print it unchanged */
+        else /* invalid: print it unchanged */
             jsonx_write_f64(&json, "weight", weight);
         jsonx_end_object(&json);
     }

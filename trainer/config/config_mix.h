@@ -24,7 +24,7 @@ struct config_source {
     uint64_t weight; /* in units of 1 / MIX_WEIGHT_UNIT */
 };
 
-/* If no dataset is given, has a single entry with an empty path. */
+/* Without a dataset, it has a single entry with an empty path. */
 struct config_mix {
     uint64_t count;
     struct config_source sources[MIX_DATASETS_MAX];
@@ -36,7 +36,7 @@ int config_mix_read(struct config_mix *mix, const char *subpath, const struct ya
 int config_mix_check(const struct config_mix *mix, struct err *err);
 /* Prints JSON: a string, or a list of objects. */
 void config_mix_print(const struct config_mix *mix, struct str *out);
-/* Prints a parsed list as config_mix_print does. */
+/* Like config_mix_print, for a parsed JSON list. */
 void config_mix_print_saved(const struct json_t *list, struct str *out);
 
 #endif

@@ -17,19 +17,19 @@ static bool accepts_auto(const struct config_field *field)
 }
 
 /* A plain number counts steps. */
-static int read_period(const struct config_field *field, const char *text,
-                       struct config_period *target)
+static int read_interval(const struct config_field *field, const char *text,
+                         struct config_interval *target)
 {
-    struct config_period period = {0};
+    struct config_interval interval = {0};
     bool is_count = *text && strspn(text, "0123456789") == strlen(text);
     errno = 0;
     if (is_count)
-        period.steps = strtoull(text, NULL, 10);
-    else if (str_parse_duration(text, &period.ns))
+        interval.steps = strtoull(text, NULL, 10);
+    else if (str_parse_duration(text, &interval.ns))
         return -EINVAL;
-    if (errno || (double)period.steps < field->min || (double)period.steps > field->max)
+    if (errno || (double)interval.steps < field->min || (double)interval.steps > field->max)
         return -ERANGE;
-    *target = period;
+    *target = interval;
     return 0;
 }
 
@@ -59,8 +59,8 @@ int config_value_read(const struct config_field *field, const char *const *value
         memcpy(target, reals, count * sizeof reals[0]);
         return 0;
     }
-    if (field->kind == CONFIG_PERIOD)
-        return read_period(field, text, target);
+    if (field->kind == CONFIG_INTERVAL)
+        return read_interval(field, text, target);
     uint64_t number;
     char *end;
     if (accepts_auto(field) && strcmp(text, "auto") == 0) {
@@ -129,7 +129,7 @@ void config_value_describe(const struct config_field *field, char *text, size_t 
         [CONFIG_SIZE] = "a size such as 64MiB",
         [CONFIG_SIZE_AUTO] = "a size such as 64MiB, or auto,",
         [CONFIG_DURATION] = "a duration such as 90s or 10min",
-        [CONFIG_PERIOD] = "a duration such as 15min, or a whole number of steps",
+        [CONFIG_INTERVAL] = "a duration such as 15min, or a whole number of steps",
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a fraction such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
@@ -174,12 +174,12 @@ void config_value_print(const struct config_field *field, const void *source, st
     case CONFIG_DURATION:
         str_add_format(out, "%.15gms", (double)*(const uint64_t *)source / 1e6);
         break;
-    case CONFIG_PERIOD: {
-        const struct config_period *period = source;
-        if (period->ns > 0)
-            str_add_format(out, "%.15gms", (double)period->ns / 1e6);
+    case CONFIG_INTERVAL: {
+        const struct config_interval *interval = source;
+        if (interval->ns > 0)
+            str_add_format(out, "%.15gms", (double)interval->ns / 1e6);
         else
-            str_add_format(out, "%llu", (unsigned long long)period->steps);
+            str_add_format(out, "%llu", (unsigned long long)interval->steps);
         break;
     }
     case CONFIG_REAL:

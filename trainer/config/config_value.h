@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An interval in steps or time; the other is 0. Both 0: never. */
-struct config_period {
+/* In steps or in time; the other field is 0. Both 0: never. */
+struct config_interval {
     uint64_t steps, ns;
 };
 
@@ -25,7 +25,7 @@ enum config_kind {
     CONFIG_SIZE,       /* uint64_t, bytes: 64MiB */
     CONFIG_SIZE_AUTO,  /* uint64_t, bytes; auto: 0 */
     CONFIG_DURATION,   /* uint64_t, nanoseconds: 90s, 10min */
-    CONFIG_PERIOD,     /* struct config_period: 500, 15min; min and max: steps */
+    CONFIG_INTERVAL,   /* struct config_interval: 500, 15min; min and max: steps */
     CONFIG_REAL,       /* double */
     CONFIG_FRACTION,   /* double: 0.01 or 1% */
     CONFIG_CHOICE,     /* uint32_t: index in choices */
@@ -54,11 +54,10 @@ struct config_field {
     const char *help; /* including the unit */
 };
 
-/* Not for CONFIG_MIX. texts: two for CONFIG_PAIR, else one. -EINVAL:
- * wrong kind; -ERANGE. */
+/* Not for CONFIG_MIX. texts: two for CONFIG_PAIR, else one. -EINVAL: wrong kind; -ERANGE. */
 int config_value_read(const struct config_field *field, const char *const *texts, size_t count,
                       void *target);
-/* For messages. */
+/* Describes the valid values for messages. */
 void config_value_describe(const struct config_field *field, char *text, size_t bytes);
 /* Appends the value in YAML syntax. */
 void config_value_print(const struct config_field *field, const void *source, struct str *out);

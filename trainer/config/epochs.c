@@ -45,7 +45,7 @@ int epochs_parse(const char *text, struct epochs *epochs, struct err *err)
     return 0;
 }
 
-uint64_t epochs_multiplier(const struct epochs *epochs, uint64_t epoch)
+uint64_t epochs_batch_multiplier(const struct epochs *epochs, uint64_t epoch)
 {
     uint64_t multiplier = 1;
     for (uint32_t i = 0; i < epochs->changes_count && epochs->changes[i].epoch <= epoch; i++)
@@ -53,9 +53,9 @@ uint64_t epochs_multiplier(const struct epochs *epochs, uint64_t epoch)
     return multiplier;
 }
 
-uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch)
+uint64_t epochs_steps_in_epoch(const struct epochs *epochs, uint64_t epoch)
 {
-    return epochs->samples / (epochs->initial_batch * epochs_multiplier(epochs, epoch));
+    return epochs->samples / (epochs->initial_batch * epochs_batch_multiplier(epochs, epoch));
 }
 
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
@@ -63,7 +63,7 @@ uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch)
     for (uint32_t i = 0; i < epochs->changes_count; i++)
         if (epochs->changes[i].epoch > epoch &&
             epochs->changes[i].multiplier !=
-                epochs_multiplier(epochs, epochs->changes[i].epoch - 1))
+                epochs_batch_multiplier(epochs, epochs->changes[i].epoch - 1))
             return epochs->changes[i].epoch;
     return UINT64_MAX;
 }
@@ -73,7 +73,7 @@ uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
     uint64_t steps = 0;
     for (uint64_t at = 0; at < epoch;) {
         uint64_t next = epochs_next_change(epochs, at), end = next < epoch ? next : epoch, more;
-        if (__builtin_mul_overflow(end - at, epochs_steps(epochs, at), &more) ||
+        if (__builtin_mul_overflow(end - at, epochs_steps_in_epoch(epochs, at), &more) ||
             __builtin_add_overflow(steps, more, &steps))
             return UINT64_MAX;
         at = end;
@@ -81,15 +81,15 @@ uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch)
     return steps;
 }
 
-uint64_t epochs_at_step(const struct epochs *epochs, uint64_t step)
+uint64_t epochs_epoch_at_step(const struct epochs *epochs, uint64_t step)
 {
     uint64_t at = 0, first = 0;
     for (;;) {
         uint64_t next = epochs_next_change(epochs, at);
-        uint64_t epoch = at + (step - first) / epochs_steps(epochs, at);
+        uint64_t epoch = at + (step - first) / epochs_steps_in_epoch(epochs, at);
         if (epoch < next)
             return epoch;
-        first += (next - at) * epochs_steps(epochs, at);
+        first += (next - at) * epochs_steps_in_epoch(epochs, at);
         at = next;
     }
 }

@@ -30,12 +30,12 @@ struct epochs {
 /* Parses a schedule into changes. -EINVAL unless the epochs are positive and ascending. */
 int epochs_parse(const char *text, struct epochs *epochs, struct err *err);
 
-uint64_t epochs_multiplier(const struct epochs *epochs, uint64_t epoch);
-uint64_t epochs_steps(const struct epochs *epochs, uint64_t epoch); /* in this epoch */
+uint64_t epochs_batch_multiplier(const struct epochs *epochs, uint64_t epoch);
+uint64_t epochs_steps_in_epoch(const struct epochs *epochs, uint64_t epoch);
 /* The number of steps before the epoch; UINT64_MAX on overflow. */
 uint64_t epochs_first_step(const struct epochs *epochs, uint64_t epoch);
-/* Returns the epoch of a step; both count from 0. Every epoch must have at least one step. */
-uint64_t epochs_at_step(const struct epochs *epochs, uint64_t step);
+/* Both count from 0. Every epoch must have at least one step. */
+uint64_t epochs_epoch_at_step(const struct epochs *epochs, uint64_t step);
 /* The first later epoch with a different batch size; UINT64_MAX: none. */
 uint64_t epochs_next_change(const struct epochs *epochs, uint64_t epoch);
 

@@ -47,7 +47,8 @@ static int check_copies(const struct strategy *strategy, struct strategy_mesh me
     uint64_t shard = mesh.shard ? mesh.shard : ranks / mesh.replicate;
     if (shard * mesh.replicate == ranks)
         return 0;
-    err_set(err, -EINVAL, "parallel.strategy %s: the ranks do not match the number of copies",
+    err_set(err, -EINVAL,
+            "parallel.strategy %s: the number of ranks does not match the number of copies",
             strategy->name);
     if (mesh.shard)
         err_expected(err, "parallel.shard x parallel.replicate to be %" PRIu32 " ranks", ranks);

@@ -10,8 +10,7 @@
  * | shard_grad_op | ranks | sharded, kept from forward to backward pass | after each micro-batch |
  * | hybrid_shard | ranks of a machine | as zero3 | after each micro-batch |
  *
- * Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch
- * FSDP", VLDB 2023.
+ * Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_STRATEGY_H
 #define MILLRACE_TRAINER_CONFIG_STRATEGY_H
@@ -45,8 +44,8 @@ struct strategy_mesh {
 
 struct strategy_mesh strategy_mesh_from_config(const struct train_config *config);
 
-/* From the mesh, if configured, or the strategy. Only STRATEGY_SHARDS_LOCAL without a mesh uses
- * local_ranks. -EINVAL if the ranks cannot be divided that way. */
+/* Gets the number of shards from the mesh, if configured, or the strategy. Only
+ * STRATEGY_SHARDS_LOCAL without a mesh uses local_ranks. -EINVAL if the ranks cannot be divided. */
 int strategy_shards_count(const struct strategy *strategy, struct strategy_mesh mesh,
                           uint32_t ranks, uint32_t local_ranks, uint32_t *ret_shards,
                           struct err *err);

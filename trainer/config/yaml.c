@@ -134,7 +134,7 @@ static int visit_mapping(const struct walk *walk, struct fy_node *mapping, const
     return 0;
 }
 
-/* For text without YAML libfyaml returns neither a document nor an error. */
+/* For blank text, libfyaml returns neither a document nor an error. */
 static bool is_blank(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {

@@ -47,7 +47,7 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     snprintf(version, sizeof version, "%d", COMM_WIRE_VERSION);
     rank_record_add(record, "version", MILLRACE_VERSION);
     rank_record_add(record, "wire version", version);
-    int status = config_each(config, add_field, record);
+    int status = config_each_field(config, add_field, record);
     if (status)
         record->text.status = status;
     /* Paths may differ, except a shared checkpoint folder; ranks must agree on whether to

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 struct triggers_options {
-    struct config_period every; /* 0: never */
+    struct config_interval every; /* 0: never */
     bool on_epoch_end;
     uint64_t epoch_steps; /* 0: unknown, no epoch ends */
     uint64_t first_step;  /* number of steps before an epoch of this length */

@@ -29,7 +29,7 @@ int trainer_dry_run_backend(const struct train_config *config,
     if (*ret_backend)
         return 0;
     err_set(err, -ENODEV,
-            "this build has no CUDA and cannot tell how much memory its kernels need");
+            "this build has no CUDA and does not know how much memory its kernels need");
     err_advise(err, "use --set device=cpu, or a build with CUDA");
     return -ENODEV;
 }
@@ -42,9 +42,9 @@ bool trainer_dry_run_uses_nccl(const struct train_config *config,
         return false;
     if (config->parallel.comm == CONFIG_COMM_NCCL)
         return true;
-    bool has_too_few =
+    bool has_too_few_gpus =
         device_cuda_count(&count, NULL) == 0 && count > 0 && local_ranks > (uint32_t)count;
-    return comm_nccl_check(NULL) == 0 && !has_too_few;
+    return comm_nccl_check(NULL) == 0 && !has_too_few_gpus;
 }
 
 static int open_comms(struct run *run, const struct trainer_dry_run_options *options,
@@ -54,11 +54,11 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
     int status = comm_null_open(rank, ranks, false, &run->ranks.own_comm, err);
     run->ranks.plain_comm = run->ranks.own_comm;
     if (!status)
-        status = run_ranks_open_counted(&run->ranks, run->config, err);
+        status = run_ranks_open_counting_comm(&run->ranks, run->config, err);
     if (status || !options->uses_nccl || ranks == 1)
         return status;
-    status = comm_null_open(rank, ranks, true, &run->ranks.nccl, err);
-    return status ? status : run_ranks_open_counted_bulk(&run->ranks, err);
+    status = comm_null_open(rank, ranks, true, &run->ranks.nccl_comm, err);
+    return status ? status : run_ranks_open_bulk_comm(&run->ranks, err);
 }
 
 static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
@@ -131,7 +131,7 @@ static int plan_consolidated(struct run *run, const struct trainer_dry_run_optio
     bool has_memory = tensors && holdings;
     int status = has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for a dry run");
     for (uint32_t rank = 0; rank < options->ranks && !status; rank++) {
-        /* if every rank holds everything, the partition has one rank */
+        /* the partition has one rank if every rank holds everything */
         status = run_tensors_describe(compute, &run->update.optimizer,
                                       compute->partition.options.ranks == 1 ? 0 : rank, false,
                                       &tensors[rank], err);
@@ -226,8 +226,8 @@ static int simulate_step(struct run *run, struct err *err)
     return status ? status : run_update_weights(run, err);
 }
 
-/* Counts only the second step, without one-time work. Both simulate the last step of the phase,
- * after PowerSGD's start_step. */
+/* Counts only the second step, which has no one-time work. Both steps simulate the last step of the
+ * phase, after PowerSGD's start_step. */
 static int simulate_steps(struct run *run, struct trainer_dry_run *dry_run, struct err *err)
 {
     run->step = run->control.phase_end_step - 1;
@@ -240,7 +240,7 @@ static int simulate_steps(struct run *run, struct trainer_dry_run *dry_run, stru
     dry_run->flops = ops_null_flops(run->compute.ops) - flops;
     dry_run->transfer_bytes = device_null_transfer_bytes(run->compute.device) - transfer_bytes;
     run->update.step_traffic = comm_counts_since(&run->ranks.traffic, &before);
-    run->update.weights_differ = run_is_local(run);
+    run->update.weights_differ = run_uses_local_sgd(run);
     if (!status)
         status = run_average_weights(run, true, err);
     return status ? status : weights_drain(&run->compute.weights, err);
@@ -287,7 +287,7 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
     dry_run->shape.pixels_libraries = dry_run->shape.engine = NULL;
     dry_run->steps = run->steps;
     dry_run->micros_count = batching_micros(&run->data.batching);
-    const struct comm_traffic traffic = run_traffic(run);
+    const struct comm_traffic traffic = run_step_traffic(run);
     dry_run->usage = usage_measure(run->compute.device, &traffic);
     dry_run->device_bytes = usage_device_bytes(&dry_run->usage);
     return 0;
@@ -297,9 +297,9 @@ static int simulate(struct run *run, const struct trainer_dry_run_options *optio
 static int simulate_phase(const struct trainer_dry_run_options *options,
                           struct trainer_dry_run *ret_dry_run, uint64_t *ret_next, struct err *err)
 {
-    const struct trainer_options given = {
+    const struct trainer_options run_options = {
         .config = options->config, .io = options->io, .log = options->log};
-    struct run run = {.options = &given, .io = options->io, .is_dry_run = true};
+    struct run run = {.options = &run_options, .io = options->io, .is_dry_run = true};
     *ret_dry_run = (struct trainer_dry_run){0};
     int status = run_copy_config(&run, options->config, err);
     if (!status)
@@ -310,22 +310,22 @@ static int simulate_phase(const struct trainer_dry_run_options *options,
     return status;
 }
 
-/* Opens the data once, so its memory counts only in the first phase. */
+/* Opens the data only in the first phase, whose peak includes it. */
 int trainer_dry_run(const struct trainer_dry_run_options *options,
                     struct trainer_dry_run *ret_dry_run, struct err *err)
 {
     struct trainer_dry_run_options phase = *options;
-    struct trainer_dry_run all = {0}, one;
+    struct trainer_dry_run merged = {0}, current;
     assert(options->shape || options->epoch == 0);
     do {
-        int status = simulate_phase(&phase, &one, &phase.epoch, err);
+        int status = simulate_phase(&phase, &current, &phase.epoch, err);
         if (status)
             return status;
-        usage_merge_peaks(&one.usage, &all.usage);
-        one.device_bytes = bytes_max(one.device_bytes, all.device_bytes);
-        all = one;
-        phase.shape = &all.shape;
+        usage_merge_peaks(&current.usage, &merged.usage);
+        current.device_bytes = bytes_max(current.device_bytes, merged.device_bytes);
+        merged = current;
+        phase.shape = &merged.shape;
     } while (phase.epoch != UINT64_MAX);
-    *ret_dry_run = all;
+    *ret_dry_run = merged;
     return 0;
 }

@@ -1,10 +1,10 @@
 /*
  * dry_run — simulates one rank of a run to count the memory, traffic and operations it would need.
  *
- * Opens the parts of a real run and makes two steps on a null device (ops_null.h) and a null
+ * Opens the parts of a real run and executes two steps on a null device (ops_null.h) and a null
  * communicator (comm_null_open). Reads only the datasets' indexes. If the batch grows by epoch
  * (epochs.h), simulates each phase of constant batch size: memory is the maximum over the phases,
- * and the counted step belongs to the last one. With local updates, a step includes its share of
+ * and the counted step is one of the last phase. With local updates, a step includes its share of
  * weight averaging.
  */
 #ifndef MILLRACE_TRAINER_PLAN_DRY_RUN_H
@@ -26,7 +26,7 @@ struct trainer_dry_run_options {
     uint32_t rank, ranks;
     uint32_t local_ranks; /* per machine; divides ranks */
     bool uses_nccl;       /* for weights and gradients */
-    /* Of open data, whose loaders' memory is not counted; NULL: open the datasets. */
+    /* NULL: open the datasets. Otherwise, the memory of loaders is not counted. */
     const struct loader_shape *shape;
     uint64_t epoch; /* with shape: skip the phases before it */
     bool is_evaluation;
@@ -50,8 +50,8 @@ struct trainer_dry_run {
 int trainer_dry_run_backend(const struct train_config *config,
                             const struct ops_null_model **ret_backend, struct err *err);
 
-/* Whether weights and gradients would travel through NCCL on machines like this one, or, if it has
- * no GPU, with one per rank. NCCL's own memory is not counted. */
+/* Whether weights and gradients would use NCCL on machines like this one. If it has no GPU, assumes
+ * one per rank. NCCL's own memory is not counted. */
 bool trainer_dry_run_uses_nccl(const struct train_config *config,
                                const struct ops_null_model *backend, uint32_t local_ranks);
 

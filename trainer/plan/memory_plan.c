@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* With other settings; UINT64_MAX if they are invalid. */
+/* With the settings of config; UINT64_MAX if they are invalid. */
 static uint64_t required_bytes(const struct trainer_dry_run_options *run,
                                const struct train_config *config)
 {
@@ -24,57 +24,57 @@ static uint64_t required_bytes(const struct trainer_dry_run_options *run,
                : memory_plan_required_bytes(dry_run.device_bytes);
 }
 
-/* Describes what config saves, then resets it to the run's. */
+/* Appends how much memory config saves, then resets it to the run's. */
 static void add_saving(const struct trainer_dry_run_options *run, struct train_config *config,
-                       const char *setting, uint64_t need, char text[ERR_TEXT_BYTES_MAX])
+                       const char *setting, uint64_t needed_bytes, char text[ERR_TEXT_BYTES_MAX])
 {
     char size[STR_SIZE_BYTES];
     size_t length = strlen(text);
     uint64_t other = required_bytes(run, config);
-    if (other < need)
+    if (other < needed_bytes)
         snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
-                 setting, str_format_size(need - other, size));
+                 setting, str_format_size(needed_bytes - other, size));
     *config = *run->config;
 }
 
 /* config: scratch space. */
-static void list_savings(const struct trainer_dry_run_options *run, uint64_t need,
+static void list_savings(const struct trainer_dry_run_options *run, uint64_t needed_bytes,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {
-    char half[64];
+    char setting[64];
     *config = *run->config;
     if (config->batch.micro % 2 == 0) {
         config->batch.micro /= 2;
-        snprintf(half, sizeof half, "batch.micro: %" PRIu64, config->batch.micro);
-        add_saving(run, config, half, need, text);
+        snprintf(setting, sizeof setting, "batch.micro: %" PRIu64, config->batch.micro);
+        add_saving(run, config, setting, needed_bytes, text);
     }
     if (run->is_evaluation)
         return;
     config->model.recompute = 1;
-    add_saving(run, config, "model.recompute: 1", need, text);
+    add_saving(run, config, "model.recompute: 1", needed_bytes, text);
     config->model.offload = 1;
-    add_saving(run, config, "model.offload: 1", need, text);
+    add_saving(run, config, "model.offload: 1", needed_bytes, text);
     config->parallel.offload.optimizer = true;
-    add_saving(run, config, "parallel.offload.optimizer: true", need, text);
+    add_saving(run, config, "parallel.offload.optimizer: true", needed_bytes, text);
     config->batch.schedule[0] = '\0';
-    add_saving(run, config, "no batch.schedule", need, text);
+    add_saving(run, config, "no batch.schedule", needed_bytes, text);
     config->batch.global = config->batch.micro;
     if (run->ranks == 1) /* each rank needs a micro-batch */
-        add_saving(run, config, "batch.global equal to batch.micro", need, text);
+        add_saving(run, config, "batch.global equal to batch.micro", needed_bytes, text);
 }
 
-static void advise_savings(const struct trainer_dry_run_options *run, uint64_t need,
+static void advise_savings(const struct trainer_dry_run_options *run, uint64_t needed_bytes,
                            struct err *err)
 {
     char text[ERR_TEXT_BYTES_MAX] = "";
     struct train_config *config = malloc(sizeof *config);
     if (config)
-        list_savings(run, need, config, text);
+        list_savings(run, needed_bytes, config, text);
     free(config);
     err_advise(err, "%s", text[0] ? text : "make the model smaller");
 }
 
-static void describe_usage(const struct usage *usage, uint64_t need, struct err *err)
+static void describe_usage(const struct usage *usage, uint64_t needed_bytes, struct err *err)
 {
     static const struct {
         enum mem_use use;
@@ -86,7 +86,7 @@ static void describe_usage(const struct usage *usage, uint64_t need, struct err 
         {MEM_FOR_WORK, "work"}};
     char text[ERR_TEXT_BYTES_MAX - 48], size[STR_SIZE_BYTES];
     uint64_t pinned = 0;
-    int at = snprintf(text, sizeof text, "%s:", str_format_size(need, size));
+    int at = snprintf(text, sizeof text, "%s:", str_format_size(needed_bytes, size));
     for (size_t i = 0; i < sizeof parts / sizeof parts[0] && (size_t)at < sizeof text; i++)
         at += snprintf(text + at, sizeof text - (size_t)at, "%s %s %s", i ? "," : "", parts[i].name,
                        str_format_size(usage->peak_bytes[parts[i].use][MEM_DEVICE], size));
@@ -107,33 +107,33 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
     int status = trainer_dry_run(run, &dry_run, err);
     if (status)
         return status;
-    uint64_t need = memory_plan_required_bytes(dry_run.device_bytes),
-             given = info.used_bytes[MEM_DEVICE];
-    if (need <= info.free_bytes + given)
+    uint64_t needed_bytes = memory_plan_required_bytes(dry_run.device_bytes),
+             allocated_bytes = info.used_bytes[MEM_DEVICE];
+    if (needed_bytes <= info.free_bytes + allocated_bytes)
         return 0;
     err_set(err, -ENOMEM, "the device's memory is too small for this run");
     if (!err)
         return -ENOMEM;
-    describe_usage(&dry_run.usage, need, err);
-    err_found(err, "%s free", str_format_size(info.free_bytes + given, size));
-    advise_savings(run, need, err);
+    describe_usage(&dry_run.usage, needed_bytes, err);
+    err_found(err, "%s free", str_format_size(info.free_bytes + allocated_bytes, size));
+    advise_savings(run, needed_bytes, err);
     return -ENOMEM;
 }
 
-int memory_plan_check_run(const struct run *run, bool trains, struct err *err)
+int memory_plan_check_run(const struct run *run, bool is_training, struct err *err)
 {
-    const struct trainer_dry_run_options itself = {
+    const struct trainer_dry_run_options options = {
         .config = run->original_config,
         .io = run->io,
         .log = run->options->log,
         .backend = ops_null_cuda(),
         .rank = run->data.batching.rank,
         .ranks = run->data.batching.ranks,
-        .local_ranks = trains ? run->compute.shards : 1,
-        .uses_nccl = run->ranks.bulk->takes_device_memory,
+        .local_ranks = is_training ? run->compute.shards : 1,
+        .uses_nccl = run->ranks.bulk_comm->takes_device_memory,
         .shape = &run->data.shape,
-        .epoch = trains ? epochs_at_step(&run->data.epochs, run->step) : 0,
-        .is_evaluation = !trains,
+        .epoch = is_training ? epochs_epoch_at_step(&run->data.epochs, run->step) : 0,
+        .is_evaluation = !is_training,
         .memory_only = true};
-    return memory_plan_check(&itself, run->compute.device, err);
+    return memory_plan_check(&options, run->compute.device, err);
 }

@@ -22,6 +22,6 @@ static inline uint64_t memory_plan_required_bytes(uint64_t device_bytes)
 int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
                       struct err *err);
 /* A run_memory_check (run.h). */
-int memory_plan_check_run(const struct run *run, bool trains, struct err *err);
+int memory_plan_check_run(const struct run *run, bool is_training, struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * device_metrics — memory, utilization and relative compute rate of the device, for progress lines.
  *
- * Read when a line is written, never within a step. Unavailable values are unknown, not errors.
+ * Read when a line is written, never within a step. Unavailable values are not errors.
  */
 #ifndef MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H
 #define MILLRACE_TRAINER_REPORT_DEVICE_METRICS_H

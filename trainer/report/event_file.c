@@ -17,19 +17,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAME_BEGINNING "events.out.tfevents."
+#define NAME_PREFIX "events.out.tfevents."
 
-enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };
+enum { HEADER_BYTES = 12, FOOTER_BYTES = 4 };
 
 struct event_file {
     struct append_log *file;
-    uint8_t record[HEAD_BYTES + EVENT_BYTES_MAX + TAIL_BYTES];
+    uint8_t record[HEADER_BYTES + EVENT_BYTES_MAX + FOOTER_BYTES];
 };
 
 static int track_largest_number(void *context, const struct io_entry *entry)
 {
     uint64_t *largest = context, number;
-    if (sscanf(entry->name, NAME_BEGINNING "%" SCNu64, &number) == 1 && number < INT64_MAX)
+    if (sscanf(entry->name, NAME_PREFIX "%" SCNu64, &number) == 1 && number < INT64_MAX)
         *largest = bytes_max(*largest, number);
     return 0;
 }
@@ -43,7 +43,7 @@ static int choose_path(struct io *io, const char *folder, char *path, struct err
         return status;
     uint64_t number = bytes_max(clock_wall_ns() / CLOCK_NS_PER_S, largest + 1);
     gethostname(host, sizeof host - 1);
-    snprintf(name, sizeof name, NAME_BEGINNING "%010" PRIu64 ".%s", number, host);
+    snprintf(name, sizeof name, NAME_PREFIX "%010" PRIu64 ".%s", number, host);
     return io_join_path(folder, name, path, err);
 }
 
@@ -75,9 +75,9 @@ void event_file_close(struct event_file *file)
     free(file);
 }
 
-void *event_file_data(struct event_file *file)
+void *event_file_buffer(struct event_file *file)
 {
-    return file->record + HEAD_BYTES;
+    return file->record + HEADER_BYTES;
 }
 
 static uint32_t masked_crc(const void *data, size_t bytes)
@@ -86,12 +86,12 @@ static uint32_t masked_crc(const void *data, size_t bytes)
     return (crc >> 15 | crc << 17) + UINT32_C(0xa282ead8);
 }
 
-int event_file_add(struct event_file *file, size_t bytes, struct err *err)
+int event_file_append(struct event_file *file, size_t bytes, struct err *err)
 {
     assert(bytes <= EVENT_BYTES_MAX);
-    uint8_t *record = file->record, *data = record + HEAD_BYTES;
+    uint8_t *record = file->record, *data = record + HEADER_BYTES;
     bytes_put_u64(record, bytes);
     bytes_put_u32(record + 8, masked_crc(record, 8));
     bytes_put_u32(data + bytes, masked_crc(data, bytes));
-    return append_log_add(file->file, record, HEAD_BYTES + bytes + TAIL_BYTES, err);
+    return append_log_add(file->file, record, HEADER_BYTES + bytes + FOOTER_BYTES, err);
 }

@@ -28,8 +28,8 @@ int event_file_open(struct io *io, const char *folder, struct event_file **ret_f
 void event_file_close(struct event_file *file); /* NULL is fine */
 
 /* Returns a buffer of EVENT_BYTES_MAX bytes for the next record. */
-void *event_file_data(struct event_file *file);
-/* Appends that buffer's first bytes as a record. Blocks; allocates nothing. */
-int event_file_add(struct event_file *file, size_t bytes, struct err *err);
+void *event_file_buffer(struct event_file *file);
+/* Appends the first `bytes` bytes of that buffer as a record. Blocks; allocates nothing. */
+int event_file_append(struct event_file *file, size_t bytes, struct err *err);
 
 #endif

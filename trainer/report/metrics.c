@@ -16,7 +16,7 @@
 #include <string.h>
 
 enum {
-    WINDOW_BYTES = 64 << 10, /* read at a time; longer than any line written here */
+    WINDOW_BYTES = 64 << 10, /* longer than any line written here */
     LINE_BYTES = 2048,
 };
 
@@ -32,7 +32,7 @@ static bool will_be_repeated(const struct json_t *line, uint64_t step, struct me
     return step > resume.step || (step == resume.step && is_evaluation && !resume.is_evaluated);
 }
 
-static bool is_kept(const char *line, size_t bytes, struct metrics_resume resume)
+static bool should_keep(const char *line, size_t bytes, struct metrics_resume resume)
 {
     struct json_t *root;
     uint64_t step;
@@ -44,10 +44,10 @@ static bool is_kept(const char *line, size_t bytes, struct metrics_resume resume
     return result;
 }
 
-/* Returns the end of the last line to keep; 0: none. *ret_unchecked: end of a first line that may
- * be cut off. */
-static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
-                             struct metrics_resume resume, size_t *ret_unchecked)
+/* Returns the end of the last line to keep; 0: none. *ret_unchecked_end: end of the first line,
+ * which may be cut off. */
+static size_t find_kept_end(const char *text, size_t bytes, bool is_beginning,
+                            struct metrics_resume resume, size_t *ret_unchecked_end)
 {
     const char *newline = memrchr(text, '\n', bytes);
     size_t end = newline ? (size_t)(newline - text) + 1 : 0; /* excludes an incomplete line */
@@ -56,15 +56,15 @@ static size_t find_last_kept(const char *text, size_t bytes, bool is_beginning,
         if (!before && !is_beginning)
             break;
         size_t begin = before ? (size_t)(before - text) + 1 : 0;
-        if (is_kept(text + begin, end - 1 - begin, resume))
+        if (should_keep(text + begin, end - 1 - begin, resume))
             return end;
         end = begin;
     }
-    *ret_unchecked = end;
+    *ret_unchecked_end = end;
     return 0;
 }
 
-/* Reads the file backwards: steps rise, so lines that the run will repeat are at the end. */
+/* Reads the file backwards: steps ascend, so lines that the run will repeat are at the end. */
 static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_resume resume,
                               uint64_t *ret_bytes, struct err *err)
 {
@@ -74,34 +74,34 @@ static int find_bytes_to_keep(struct io *io, const char *path, struct metrics_re
     int status = io->ops->file_open(io, path, &file, err);
     if (status)
         return status;
-    uint64_t end = io->ops->file_size(file), kept = 0;
+    uint64_t end = io->ops->file_size(file), kept_bytes = 0;
     window = malloc(WINDOW_BYTES);
     if (!window)
         status = err_set(err, -ENOMEM, "out of memory for metrics");
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
-    while (!status && kept == 0 && end > 0) {
-        size_t bytes = bytes_min(end, WINDOW_BYTES), unchecked = 0;
+    while (!status && kept_bytes == 0 && end > 0) {
+        size_t bytes = bytes_min(end, WINDOW_BYTES), unchecked_end = 0;
         uint64_t begin = end - bytes;
         status = io_read_exact(queue, io, file, path, begin, window, bytes, err);
         if (status)
             break;
-        size_t found = find_last_kept(window, bytes, begin == 0, resume, &unchecked);
-        kept = found ? begin + found : 0;
+        size_t found = find_kept_end(window, bytes, begin == 0, resume, &unchecked_end);
+        kept_bytes = found ? begin + found : 0;
         /* a line longer than the window was not written here */
-        end = begin + (unchecked < bytes ? unchecked : 0);
+        end = begin + (unchecked_end < bytes ? unchecked_end : 0);
     }
     if (queue)
         io->ops->queue_close(queue);
     io->ops->file_close(file);
     free(window);
     if (!status)
-        *ret_bytes = kept;
+        *ret_bytes = kept_bytes;
     return status;
 }
 
-static int open_lines(struct metrics *metrics, struct io *io, const struct metrics_options *options,
-                      struct err *err)
+static int open_log(struct metrics *metrics, struct io *io, const struct metrics_options *options,
+                    struct err *err)
 {
     uint64_t keep_bytes = 0;
     if (options->resume.step > 0) {
@@ -125,7 +125,7 @@ int metrics_open(struct io *io, const struct metrics_options *options, struct me
     struct metrics *metrics = calloc(1, sizeof *metrics);
     if (!metrics)
         return err_set(err, -ENOMEM, "out of memory for metrics");
-    int status = open_lines(metrics, io, options, err);
+    int status = open_log(metrics, io, options, err);
     if (!status && options->tensorboard[0])
         status = tensorboard_open(io, options->tensorboard, start, &metrics->tensorboard, err);
     if (status)
@@ -173,7 +173,7 @@ int metrics_write(struct metrics *metrics, const struct trainer_report *report, 
     int status = write_line(metrics, report, scalars, count, wall_ns, err);
     if (!metrics->tensorboard)
         return status;
-    int events = tensorboard_write(metrics->tensorboard, report, scalars, count, wall_ns,
-                                   status ? NULL : err);
-    return status ? status : events;
+    int events_status = tensorboard_write(metrics->tensorboard, report, scalars, count, wall_ns,
+                                          status ? NULL : err);
+    return status ? status : events_status;
 }

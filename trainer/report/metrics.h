@@ -2,8 +2,8 @@
  * metrics — writes a run's metrics: metrics.jsonl, one JSON object per line in ascending order of
  * steps, and optionally TensorBoard event files.
  *
- * A resume at step s first truncates the file after its last line with a step <= s (except the
- * evaluation after s, if the checkpoint was written before it).
+ * A resume at step s first truncates the file after its last line with a step <= s, excluding the
+ * evaluation of s if the checkpoint was written before it.
  */
 #ifndef MILLRACE_TRAINER_REPORT_METRICS_H
 #define MILLRACE_TRAINER_REPORT_METRICS_H
@@ -16,7 +16,7 @@ struct metrics;
 
 struct metrics_resume {
     uint64_t step;     /* 0: the beginning */
-    bool is_evaluated; /* after that step; if not, the run may repeat that evaluation */
+    bool is_evaluated; /* the checkpoint contains the evaluation of that step */
 };
 
 struct metrics_options {
@@ -28,7 +28,7 @@ struct metrics_options {
 int metrics_open(struct io *io, const struct metrics_options *options, struct metrics **ret_metrics,
                  struct err *err);
 void metrics_close(struct metrics *metrics); /* NULL is fine */
-/* Ignores events other than TRAINER_STEP and TRAINER_EVALUATED. */
+/* Ignores events other than TRAINER_PROGRESS and TRAINER_EVALUATED. */
 int metrics_write(struct metrics *metrics, const struct trainer_report *report, struct err *err);
 
 #endif

@@ -11,10 +11,12 @@
 const char *range_name(enum range range)
 {
     static const char *const names[RANGE_COUNT] = {
-        [RANGE_STEP] = "step",         [RANGE_DATA] = "data",       [RANGE_UPLOAD] = "feed",
-        [RANGE_MICRO] = "micro-batch", [RANGE_FORWARD] = "forward", [RANGE_BACKWARD] = "backward",
-        [RANGE_NORM] = "norm",         [RANGE_REDUCE] = "reduce",   [RANGE_UPDATE] = "update",
-        [RANGE_STAGE] = "stage",       [RANGE_WAIT] = "wait",       [RANGE_EVALUATE] = "evaluate",
+        [RANGE_STEP] = "step",       [RANGE_DATA] = "data",
+        [RANGE_UPLOAD] = "feed",     [RANGE_MICRO_BATCH] = "micro-batch",
+        [RANGE_FORWARD] = "forward", [RANGE_BACKWARD] = "backward",
+        [RANGE_NORM] = "norm",       [RANGE_REDUCE] = "reduce",
+        [RANGE_UPDATE] = "update",   [RANGE_STAGE] = "stage",
+        [RANGE_WAIT] = "wait",       [RANGE_EVALUATE] = "evaluate",
         [RANGE_SAVE] = "save",
     };
     return names[range];
@@ -28,7 +30,7 @@ static enum time_category category_of(enum range range, bool is_async)
         [RANGE_STEP] = {TIME_OTHER, TIME_OTHER},
         [RANGE_DATA] = {TIME_LOAD, TIME_LOAD},
         [RANGE_UPLOAD] = {TIME_LOAD, TIME_LOAD},
-        [RANGE_MICRO] = {TIME_REDUCE, TIME_QUEUE},
+        [RANGE_MICRO_BATCH] = {TIME_REDUCE, TIME_QUEUE},
         [RANGE_FORWARD] = {TIME_FORWARD, TIME_QUEUE},
         [RANGE_BACKWARD] = {TIME_BACKWARD, TIME_QUEUE},
         [RANGE_NORM] = {TIME_REDUCE, TIME_QUEUE},
@@ -42,7 +44,7 @@ static enum time_category category_of(enum range range, bool is_async)
     return is_async ? categories[range].async : categories[range].sync;
 }
 
-/* may_be_slow: a save may wait for the disk longer than the limit for late ranks. */
+/* may_be_slow: for saves, which may wait for the disk longer than the limit for late ranks. */
 static void set_activity(const struct ranges *ranges, const char *name, bool may_be_slow)
 {
     if (ranges->comm)

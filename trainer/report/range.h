@@ -1,5 +1,5 @@
 /*
- * range — named spans on the run's thread, for NVIDIA's profilers, and timed while measuring.
+ * range — named spans on the run's thread, shown by NVIDIA's profilers and timed by --profile.
  *
  * Times are host times. If the device queues work, only RANGE_WAIT includes its computation. Ranges
  * also drive category_timer, which excludes nested ranges from the time of the outer range.
@@ -18,14 +18,14 @@ enum range {
     RANGE_STEP, /* contains the ranges down to RANGE_STAGE */
     RANGE_DATA, /* waiting for the loader's next micro-batch */
     RANGE_UPLOAD,
-    RANGE_MICRO, /* a micro-batch: its passes, or their graph replay, and gradient sums */
+    RANGE_MICRO_BATCH, /* its passes, or their graph replay, and gradient sums */
     RANGE_FORWARD,
-    RANGE_BACKWARD, /* within RANGE_MICRO; includes losses */
+    RANGE_BACKWARD, /* within RANGE_MICRO_BATCH; includes losses */
     RANGE_NORM,     /* including the last gradient sums */
     RANGE_REDUCE,   /* reductions over all ranks */
     RANGE_UPDATE,
     RANGE_STAGE,    /* within RANGE_UPDATE: copies a group for a checkpoint in progress */
-    RANGE_WAIT,     /* for the device: within a step, for earlier steps; else for all steps */
+    RANGE_WAIT,     /* for the device to finish earlier steps or, outside a step, all steps */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* the part of a save that blocks the run */
     RANGE_COUNT
@@ -45,9 +45,9 @@ struct ranges {
     bool is_async;             /* the device queues work */
     struct trace_track *track; /* borrowed; NULL: no trace */
     struct category_timer timer;
-    /* Other ranks report the activity announced here if this rank is late. Borrowed; NULL: none. */
+    /* If this rank is late, other ranks report its current range. Borrowed; NULL: none. */
     struct comm *comm;
-    const uint64_t *step; /* borrowed: last queued */
+    const uint64_t *step; /* last queued; borrowed */
     struct range_time times[RANGE_COUNT];
     struct {
         enum range range;

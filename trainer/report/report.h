@@ -11,16 +11,16 @@
 #include <stdint.h>
 
 enum trainer_event {
-    TRAINER_STARTED, /* text: a line of the startup summary */
-    TRAINER_STEP,    /* every log.every steps */
+    TRAINER_STARTED,  /* text: a line of the startup summary */
+    TRAINER_PROGRESS, /* every log.every steps */
     TRAINER_EVALUATED,
     TRAINER_SAVED,       /* a checkpoint is durable */
     TRAINER_SAVE_FAILED, /* text: the reason */
-    TRAINER_STEPPED,     /* after each step; a device may be two steps behind */
+    TRAINER_STEP_QUEUED, /* the device may be two steps behind */
     TRAINER_EVALUATING,  /* after each micro-batch of an evaluation */
     TRAINER_USAGE,       /* for each rank at the end of the run */
-    /* From a separate thread. text: what delays the stop, or that run.stop_deadline has passed.
-     * After TRAINER_STOP_LATE the owner ends the program. */
+    /* From a separate thread. text: what delays the stop, or an error. After TRAINER_STOP_LATE the
+     * owner ends the program. */
     TRAINER_STOPPING,
     TRAINER_STOP_LATE,
     TRAINER_FAILED, /* text: why this rank ends the run; sent before it notifies other ranks */
@@ -32,7 +32,7 @@ struct trainer_device_metrics {
     double peak_share;           /* relative to the device's peak (device/peak.h) */
     double utilization_share;    /* from the driver: 0..1; negative if unknown */
     uint64_t device_used_bytes;  /* allocated by this run */
-    uint64_t device_taken_bytes; /* also by the driver and other programs */
+    uint64_t device_taken_bytes; /* including the driver and other programs */
     uint64_t process_bytes;      /* host memory */
 };
 
@@ -55,9 +55,9 @@ struct trainer_report {
     /* Of this rank since the last report; its training categories add up to elapsed_seconds. */
     struct category_times time;
     double elapsed_seconds;
-    /* If is_async: of forward, backward, reduce and update, with waits for other ranks. */
+    /* If is_async: forward, backward, reduce and update, including waits for other ranks. */
     struct category_times device_time;
-    /* The device queues work; time has its computation as TIME_QUEUE and TIME_DEVICE. */
+    /* The device queues work: `time` counts its computation as TIME_QUEUE and TIME_DEVICE. */
     bool is_async;
     struct trainer_device_metrics metrics;
     int rank; /* TRAINER_USAGE: the rank, and its usage, valid during the call */

@@ -10,7 +10,7 @@ struct scalar_list {
     size_t count;
 };
 
-static void add(struct scalar_list *list, const char *name, double value)
+static void add_real(struct scalar_list *list, const char *name, double value)
 {
     assert(list->count < SCALARS_MAX);
     list->scalars[list->count++] = (struct scalar){name, value, false};
@@ -25,11 +25,11 @@ static void add_count(struct scalar_list *list, const char *name, uint64_t value
 static void add_device_metrics(struct scalar_list *list,
                                const struct trainer_device_metrics *metrics)
 {
-    add(list, "model_flops_per_second", metrics->flops_per_second);
+    add_real(list, "model_flops_per_second", metrics->flops_per_second);
     if (metrics->peak_share > 0)
-        add(list, "peak_share", metrics->peak_share);
+        add_real(list, "peak_share", metrics->peak_share);
     if (metrics->utilization_share >= 0)
-        add(list, "device_utilization_share", metrics->utilization_share);
+        add_real(list, "device_utilization_share", metrics->utilization_share);
     if (metrics->device_used_bytes > 0)
         add_count(list, "device_used_bytes", metrics->device_used_bytes);
     if (metrics->device_taken_bytes > 0)
@@ -43,7 +43,7 @@ static void add_time(struct scalar_list *list, const struct trainer_report *repo
     static const struct {
         enum time_category category;
         const char *name;
-        bool sync, async; /* known if the device computes in place; queues work */
+        bool sync, async; /* reported without, with report->is_async */
     } fields[] = {
         {TIME_LOAD, "load_seconds", true, true},
         {TIME_FORWARD, "forward_seconds", true, false},
@@ -55,30 +55,30 @@ static void add_time(struct scalar_list *list, const struct trainer_report *repo
         {TIME_SAVE, "save_seconds", true, true},
         {TIME_OTHER, "other_seconds", true, true},
     };
-    add(list, "elapsed_seconds", report->elapsed_seconds);
+    add_real(list, "elapsed_seconds", report->elapsed_seconds);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (report->is_async ? fields[i].async : fields[i].sync)
-            add(list, fields[i].name, (double)report->time.ns[fields[i].category] / 1e9);
+            add_real(list, fields[i].name, (double)report->time.ns[fields[i].category] / 1e9);
 }
 
 static void add_device_time(struct scalar_list *list, const struct category_times *time)
 {
-    add(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
-    add(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);
-    add(list, "device_reduce_seconds", (double)time->ns[TIME_REDUCE] / 1e9);
-    add(list, "device_update_seconds", (double)time->ns[TIME_UPDATE] / 1e9);
+    add_real(list, "device_forward_seconds", (double)time->ns[TIME_FORWARD] / 1e9);
+    add_real(list, "device_backward_seconds", (double)time->ns[TIME_BACKWARD] / 1e9);
+    add_real(list, "device_reduce_seconds", (double)time->ns[TIME_REDUCE] / 1e9);
+    add_real(list, "device_update_seconds", (double)time->ns[TIME_UPDATE] / 1e9);
 }
 
 static void add_step(struct scalar_list *list, const struct trainer_report *report)
 {
-    add(list, "loss", report->loss);
-    add(list, "lr", report->lr);
-    add(list, "gradient_norm", report->gradient_norm);
-    add(list, "samples_per_second", report->samples_per_second);
+    add_real(list, "loss", report->loss);
+    add_real(list, "lr", report->lr);
+    add_real(list, "gradient_norm", report->gradient_norm);
+    add_real(list, "samples_per_second", report->samples_per_second);
     if (report->tokens_per_second > 0)
-        add(list, "tokens_per_second", report->tokens_per_second);
-    add(list, "data_wait_share", report->data_wait_share);
-    add(list, "checkpoint_wait_share", report->checkpoint_wait_share);
+        add_real(list, "tokens_per_second", report->tokens_per_second);
+    add_real(list, "data_wait_share", report->data_wait_share);
+    add_real(list, "checkpoint_wait_share", report->checkpoint_wait_share);
     add_time(list, report);
     if (report->is_async)
         add_device_time(list, &report->device_time);
@@ -88,14 +88,14 @@ static void add_step(struct scalar_list *list, const struct trainer_report *repo
 size_t scalars_from_report(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX])
 {
     struct scalar_list list = {.scalars = scalars};
-    if (report->event != TRAINER_STEP && report->event != TRAINER_EVALUATED)
+    if (report->event != TRAINER_PROGRESS && report->event != TRAINER_EVALUATED)
         return 0;
     add_count(&list, "epoch", report->epoch);
-    if (report->event == TRAINER_STEP) {
+    if (report->event == TRAINER_PROGRESS) {
         add_step(&list, report);
     } else {
-        add(&list, SCALARS_VALIDATION_PREFIX "loss", report->loss);
-        add(&list, SCALARS_VALIDATION_PREFIX "accuracy", report->accuracy);
+        add_real(&list, SCALARS_VALIDATION_PREFIX "loss", report->loss);
+        add_real(&list, SCALARS_VALIDATION_PREFIX "accuracy", report->accuracy);
     }
     return list.count;
 }

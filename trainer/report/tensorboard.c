@@ -25,8 +25,8 @@ static int add_event(struct event_file *file, const Tensorboard__Event *event, s
 {
     size_t bytes = tensorboard__event__get_packed_size(event);
     assert(bytes <= EVENT_BYTES_MAX);
-    tensorboard__event__pack(event, event_file_data(file));
-    return event_file_add(file, bytes, err);
+    tensorboard__event__pack(event, event_file_buffer(file));
+    return event_file_append(file, bytes, err);
 }
 
 /* The version must come first: without it TensorBoard ignores session starts. */
@@ -63,9 +63,10 @@ int tensorboard_open(struct io *io, const char *folder, struct tensorboard_start
     struct tensorboard *tensorboard = calloc(1, sizeof *tensorboard);
     if (!tensorboard)
         return err_set(err, -ENOMEM, "out of memory for TensorBoard's events");
-    int status = open_run(io, folder, "train", start.step, &tensorboard->runs[RUN_TRAIN], err);
+    int status =
+        open_run(io, folder, "train", start.progress_step, &tensorboard->runs[RUN_TRAIN], err);
     if (!status)
-        status = open_run(io, folder, "validation", start.evaluation,
+        status = open_run(io, folder, "validation", start.evaluation_step,
                           &tensorboard->runs[RUN_VALIDATION], err);
     if (status)
         tensorboard_close(tensorboard);

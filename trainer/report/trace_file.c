@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { MESSAGE_TAG = 0, HOST_BYTES = 65 };
-static_assert((int)MESSAGE_TAG < (int)COMM_MESSAGE_TAGS, "any backend has it");
+static_assert((int)MESSAGE_TAG < (int)COMM_MESSAGE_TAGS, "every backend supports the tag");
 
 /* After a failure, added text is dropped. */
 struct trace_output {
@@ -68,8 +68,8 @@ static int end_output(struct trace_output *output, struct err *err)
     return output->status;
 }
 
-/* ranks: the number of ranks to wait for, one after the other */
-static struct comm_options make_options(const struct trace_file *file, unsigned ranks)
+/* ranks: the number of ranks to wait for in turn */
+static struct comm_options make_comm_options(const struct trace_file *file, unsigned ranks)
 {
     uint64_t timeout_ns = file->timeout_ns * ranks;
     return (struct comm_options){.deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
@@ -77,10 +77,10 @@ static struct comm_options make_options(const struct trace_file *file, unsigned 
 }
 
 /* In ns since 1970. */
-static int find_origin(const struct trace_file *file, uint64_t *ret_origin_ns, struct err *err)
+static int agree_on_origin(const struct trace_file *file, uint64_t *ret_origin_ns, struct err *err)
 {
     int64_t latest = -(int64_t)trace_started_ns(file->trace);
-    struct comm_options options = make_options(file, 1);
+    struct comm_options options = make_comm_options(file, 1);
     struct comm_work work;
     int status =
         file->comm->ops->all_reduce_i64(file->comm, &latest, 1, COMM_MAX, &options, &work, err);
@@ -118,26 +118,26 @@ static void format_part(const struct trace_file *file, unsigned part, uint64_t o
 static int send_bytes(const struct trace_file *file, const void *data, size_t bytes, int to,
                       struct err *err)
 {
-    struct comm_options options = make_options(file, 1);
+    struct comm_options options = make_comm_options(file, 1);
     struct comm_work work;
     int status =
         file->comm->ops->send(file->comm, data, bytes, to, MESSAGE_TAG, &options, &work, err);
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* ranks: as for make_options */
+/* ranks: as for make_comm_options */
 static int receive_bytes(const struct trace_file *file, void *data, size_t bytes, int from,
                          unsigned ranks, struct err *err)
 {
-    struct comm_options options = make_options(file, ranks);
+    struct comm_options options = make_comm_options(file, ranks);
     struct comm_work work;
     int status =
         file->comm->ops->receive(file->comm, data, bytes, from, MESSAGE_TAG, &options, &work, err);
     return status ? status : comm_wait(file->comm, &work, err);
 }
 
-/* Sends each part's size and text, then 0. Stops early if memory runs out. size must stay valid
- * after a failure. */
+/* Sends each part's size and text, then 0. Stops early if memory runs out. After a failure, size
+ * must stay valid. */
 static int send_parts(const struct trace_file *file, uint64_t origin_ns, struct str *text,
                       uint64_t *size, struct err *err)
 {
@@ -209,7 +209,7 @@ int trace_file_write(const struct trace_file *file, int *ret_write_status, struc
     struct str text = {0};
     uint64_t origin_ns = 0, *size = malloc(sizeof *size);
     *ret_write_status = 0;
-    int status = size ? find_origin(file, &origin_ns, err)
+    int status = size ? agree_on_origin(file, &origin_ns, err)
                       : err_set(err, -ENOMEM, "out of memory for a trace");
     if (!status && file->comm->rank == 0)
         status = write_all(file, origin_ns, &text, size, ret_write_status, err);

@@ -34,20 +34,21 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
 }
 
 /* Extrapolates the total from this rank's samples. */
-static void report_progress(const struct run *run, uint64_t done, uint64_t all)
+static void report_progress(const struct run *run, uint64_t done_count, uint64_t total_count)
 {
     if (!run->options->report)
         return;
-    uint64_t of_all_ranks = done * run->data.batching.ranks;
+    uint64_t of_all_ranks = done_count * run->data.batching.ranks;
     struct trainer_report report = {.event = TRAINER_EVALUATING,
                                     .step = run->step,
                                     .steps = run->steps,
-                                    .done_count = of_all_ranks < all ? of_all_ranks : all,
-                                    .total_count = all};
+                                    .done_count =
+                                        of_all_ranks < total_count ? of_all_ranks : total_count,
+                                    .total_count = total_count};
     run_report(run, &report);
 }
 
-/* Makes all ranks end after the same round. */
+/* Shares has_batch and stop, so that all ranks end after the same round. */
 static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};
@@ -61,8 +62,8 @@ static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct e
 }
 
 /* *ret_continues: whether any rank has a batch. */
-static int evaluate_round(struct run *run, struct loader *loader, struct step_sums *mine,
-                          uint64_t *done, bool *ret_continues, struct err *err)
+static int evaluate_round(struct run *run, struct loader *loader, struct step_sums *own_sums,
+                          uint64_t *done_count, bool *ret_continues, struct err *err)
 {
     const struct batch *batch = NULL;
     struct model_memory memory;
@@ -70,8 +71,8 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     if (next < 0)
         return next;
     *ret_continues = next == LOADER_BATCH;
-    int status = share_round(run, ret_continues, &mine->stop_requests, err);
-    *ret_continues = *ret_continues && !mine->stop_requests;
+    int status = share_round(run, ret_continues, &own_sums->stop_requests, err);
+    *ret_continues = *ret_continues && !own_sums->stop_requests;
     if (status || !*ret_continues)
         return status;
     status = run_begin_pass(run, UINT64_MAX, &memory, err);
@@ -81,35 +82,35 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
         walk_model(run, &memory);
         return weights_status(&run->compute.weights, err);
     }
-    *done += batch->items_count;
-    status = evaluate_batch(run, loader, batch, &memory, mine, err);
+    *done_count += batch->items_count;
+    status = evaluate_batch(run, loader, batch, &memory, own_sums, err);
     return status ? status : weights_status(&run->compute.weights, err);
 }
 
 static int evaluate_all(struct run *run, struct loader *loader, struct step_sums *ret_sums,
                         struct err *err)
 {
-    struct step_sums mine = {0};
-    uint64_t done = 0, all = loader_shape(loader).samples;
+    struct step_sums own_sums = {0};
+    uint64_t done_count = 0, total_count = loader_shape(loader).samples;
     bool continues = true;
     int status = run_queue_zero_sums(&run->queue, err);
-    report_progress(run, done, all);
+    report_progress(run, done_count, total_count);
     while (!status) {
-        status = evaluate_round(run, loader, &mine, &done, &continues, err);
+        status = evaluate_round(run, loader, &own_sums, &done_count, &continues, err);
         if (status || !continues)
             break;
-        report_progress(run, done, all);
-        mine.stop_requests = mine.stop_requests || run_wants_stop(run);
+        report_progress(run, done_count, total_count);
+        own_sums.stop_requests = own_sums.stop_requests || run_wants_stop(run);
     }
     int flushed = batch_upload_flush(&run->data.upload, status ? NULL : err);
     status = status ? status : flushed;
     if (!status)
         status = run_queue_read_sums(&run->queue, ret_sums, err);
     if (!status) {
-        ret_sums->valid_count = mine.valid_count;
-        ret_sums->samples_count = (int64_t)done;
+        ret_sums->valid_count = own_sums.valid_count;
+        ret_sums->samples_count = (int64_t)done_count;
         ret_sums->bad_count = (int64_t)loader_stats(loader).bad_samples_count;
-        ret_sums->stop_requests = mine.stop_requests;
+        ret_sums->stop_requests = own_sums.stop_requests;
     }
     return status;
 }

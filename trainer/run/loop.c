@@ -22,7 +22,7 @@ static void reset_baseline(struct loop *loop)
 /* step: from 1 */
 static uint32_t epoch_of_step(const struct run *run, uint64_t step)
 {
-    return (uint32_t)epochs_at_step(&run->data.epochs, step > 0 ? step - 1 : 0);
+    return (uint32_t)epochs_epoch_at_step(&run->data.epochs, step > 0 ? step - 1 : 0);
 }
 
 /* A failure is only logged: it must not end the run. */
@@ -45,13 +45,14 @@ static void report_steps(struct loop *loop)
     double wait_ns = (double)(loader_stats(run->data.loader).wait_ns - baseline->data_wait_ns);
     double save_ns =
         (double)(ckpt_saver_stats(run->saving.saver).blocked_ns - baseline->checkpoint_wait_ns);
-    double pace = clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
+    double seconds_per_step =
+        clock_seconds(now_ns - loop->began_ns) / (double)(run->step - loop->began_step);
     double tokens_count = (double)(totals->valid_count - baseline->valid_count);
     double samples_per_second = (double)(totals->samples_count - baseline->samples_count) / seconds;
     double micros_per_second =
         samples_per_second / (double)(run->data.batching.micro * run->data.batching.ranks);
     struct trainer_report line = {
-        .event = TRAINER_STEP,
+        .event = TRAINER_PROGRESS,
         .step = run->step,
         .steps = run->steps,
         .epoch = epoch_of_step(run, run->step),
@@ -66,7 +67,7 @@ static void report_steps(struct loop *loop)
         .elapsed_seconds = seconds,
         .device_time = category_times_since(&run->queue.device_times, &baseline->device_times),
         .is_async = run->ranges.is_async,
-        .remaining_seconds = pace * (double)(run->steps - run->step),
+        .remaining_seconds = seconds_per_step * (double)(run->steps - run->step),
         .metrics = device_metrics_read(&loop->metrics,
                                        model_flops(run->compute.model) * micros_per_second),
     };
@@ -119,8 +120,8 @@ static int evaluate(struct loop *loop, struct err *err)
     return 0;
 }
 
-/* Waits for the save in progress, on all ranks after the same step. Returns its error only if it is
- * the last save, or with checkpoint.on_save_error: stop. */
+/* Waits for the save in progress. All ranks call it after the same step. Returns the save's error
+ * only for the last save, or with checkpoint.on_save_error: stop. */
 static int finish_save(struct loop *loop, bool is_last, struct err *err)
 {
     struct run *run = loop->run;
@@ -196,7 +197,7 @@ bool loop_evaluation_is_due(const struct run *run)
     return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
-/* checkpoint.keep.best ranks checkpoints by their evaluations, so each needs a checkpoint. */
+/* checkpoint.keep.best ranks checkpoints by evaluations, so each evaluation needs a checkpoint. */
 static bool save_is_due(const struct run *run, bool evaluates)
 {
     return triggers_save_by_step(&run->control.triggers, run->step) ||
@@ -204,7 +205,7 @@ static bool save_is_due(const struct run *run, bool evaluates)
            (evaluates && run->config->checkpoint.keep.best.count > 0);
 }
 
-static int make_step(struct run *run, struct err *err)
+static int execute_step(struct run *run, struct err *err)
 {
     triggers_begin_step(&run->control.triggers, clock_now_ns());
     range_begin(&run->ranges, RANGE_STEP);
@@ -229,14 +230,14 @@ static int advance(struct loop *loop, struct err *err)
     int status = profile_before_step(&loop->profile, err);
     if (status)
         return status;
-    status = make_step(run, err);
+    status = execute_step(run, err);
     if (status)
         return status;
     stop_monitor_note_step(&loop->stop_monitor, run->step);
     log_line(run->options->log, LOG_DEBUG, "step %" PRIu64 " queued; micro-batches ahead: %" PRIu64,
              run->step, loader_stats(run->data.loader).ahead_count);
     struct trainer_report stepped = {
-        .event = TRAINER_STEPPED, .step = run->step, .steps = run->steps};
+        .event = TRAINER_STEP_QUEUED, .step = run->step, .steps = run->steps};
     run_report(run, &stepped);
     status = check_sync(run, err);
     if (status)
@@ -258,8 +259,8 @@ static int advance(struct loop *loop, struct err *err)
     return status ? status : profile_after_step(&loop->profile, is_end, err);
 }
 
-/* Makes an evaluation that a stop prevented, so that stops do not change which checkpoints are
- * best. */
+/* Runs an evaluation that a stop skipped, so that stops do not change which checkpoints are best.
+ */
 static int run_missed_evaluation(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;

@@ -25,16 +25,16 @@ void profile_open(struct profile *profile)
 int profile_before_step(struct profile *profile, struct err *err)
 {
     struct run *run = profile->run;
-    const struct trainer_steps *wanted = &run->options->profile;
+    const struct trainer_steps *requested = &run->options->profile;
     uint64_t step = run->step + 1;
-    if (step < wanted->first || step > wanted->last || profile->profiled.first > 0)
+    if (step < requested->first || step > requested->last || profile->profiled_steps.first > 0)
         return 0;
     int status = run_drain_all(run, err);
     if (status)
         return status;
     if (!run->compute.device->ops->is_host)
         profiler_start();
-    profile->profiled.first = step;
+    profile->profiled_steps.first = step;
     profile->began_ns = clock_now_ns();
     run->ranges.is_measuring = true;
     if (run->options->trace)
@@ -51,7 +51,7 @@ void profile_stop(struct profile *profile)
     if (run->options->trace)
         trace_stop(run->options->trace);
     profile->duration_ns = clock_now_ns() - profile->began_ns;
-    profile->profiled.last = run->step;
+    profile->profiled_steps.last = run->step;
     if (!run->compute.device->ops->is_host)
         profiler_stop();
 }
@@ -62,9 +62,9 @@ static int write_trace(struct profile *profile, struct err *err)
     struct run *run = profile->run;
     char name[64], path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
-    int written;
-    snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->profiled.first,
-             profile->profiled.last);
+    int write_status;
+    snprintf(name, sizeof name, "trace-%" PRIu64 "-%" PRIu64 ".json", profile->profiled_steps.first,
+             profile->profiled_steps.last);
     int status = io_join_path(run->config->run.dir, name, path, err);
     if (status)
         return status;
@@ -73,15 +73,15 @@ static int write_trace(struct profile *profile, struct err *err)
                                     .trace = run->options->trace,
                                     .comm = run->ranks.comm,
                                     .timeout_ns = run->config->parallel.timeout_ns};
-    status = trace_file_write(&file, &written, &detail);
+    status = trace_file_write(&file, &write_status, &detail);
     if (status && err)
         *err = detail;
-    else if (!status && written)
+    else if (!status && write_status)
         log_err(run->options->log, LOG_WARN, &detail,
                 "could not write the trace of steps %" PRIu64 " to %" PRIu64,
-                profile->profiled.first, profile->profiled.last);
-    if (!status && !written && run->ranks.comm->rank == 0)
-        snprintf(profile->trace, sizeof profile->trace, "%s", path);
+                profile->profiled_steps.first, profile->profiled_steps.last);
+    if (!status && !write_status && run->ranks.comm->rank == 0)
+        snprintf(profile->trace_path, sizeof profile->trace_path, "%s", path);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /*
- * profile — measures and traces the steps selected by --profile, also for an attached profiler.
- * Drains the device before the first and after the last of them.
+ * profile — measures and traces the steps selected by --profile, and limits an attached profiler to
+ * them. Drains the device before the first and after the last selected step.
  */
 #ifndef MILLRACE_TRAINER_RUN_PROFILE_H
 #define MILLRACE_TRAINER_RUN_PROFILE_H
@@ -10,9 +10,9 @@
 /* Zero initially, except for run. Owner thread. */
 struct profile {
     struct run *run;
-    struct trainer_steps profiled; /* last is 0 while profiling */
+    struct trainer_steps profiled_steps; /* last is 0 while profiling */
     uint64_t began_ns, duration_ns;
-    char trace[IO_PATH_BYTES_MAX]; /* the file written; "": none */
+    char trace_path[IO_PATH_BYTES_MAX]; /* the file written; "": none */
 };
 
 /* Call before the first step. Adds trace tracks for the run's threads. */

@@ -187,7 +187,7 @@ static int check_schema(const struct run *run, const struct json_t *state, const
     struct data_schema saved = {0};
     int status = data_schema_decode(state, path, &saved, err);
     if (!status)
-        status = data_schema_compare(&saved, &run->data.reference, err);
+        status = data_schema_compare(&saved, &run->data.reference_schema, err);
     data_schema_deinit(&saved);
     return status;
 }
@@ -269,7 +269,7 @@ static int check_optimizer(const struct run *run, const struct json_t *state, co
     return -EINVAL;
 }
 
-/* Keeps the initial scale if the state has none or an invalid one. */
+/* Keeps the initial scale if the saved one is missing or invalid. */
 static void restore_scaler(struct run *run, const struct json_t *state)
 {
     const struct json_t *object = jsonx_get(state, "scaler");

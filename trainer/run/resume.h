@@ -24,8 +24,8 @@ int resume_check_newest(const struct run *run, struct err *err);
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err);
 
-/* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if any found
- * damaged tensors; then run->saving.damaged excludes the step, and the run must be reopened. */
+/* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if one finds
+ * damaged tensors; run->saving.damaged then excludes the step, and the run must be reopened. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 
 #endif

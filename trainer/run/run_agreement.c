@@ -1,6 +1,6 @@
 /*
- * run_agreement — compares the ranks once data and devices are open. See run.h. The configuration
- * was compared earlier (cli/ranks/rank_session.h).
+ * run_agreement — compares data and numerics across ranks. See run.h. The configuration was
+ * compared earlier (cli/ranks/rank_session.h).
  */
 #include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"
@@ -77,11 +77,12 @@ int run_describe_numerics(struct run *run, struct err *err)
         str_add_format(&run->saving.numerics_id, "; pixels %u by %s",
                        run->data.shape.pixels_version, run->data.shape.pixels_libraries);
     str_add_format(&run->saving.numerics_id, "; micro-batch %" PRIu64, run->data.batching.micro);
-    char loss[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
+    char dependence[REDUCTION_DEPENDENCE_BYTES] = "", library[COMM_LIBRARY_BYTES] = "";
     if (run->update.reduction) /* NULL for an evaluation */
-        reduction_describe_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
-    if (loss[0])
-        str_add_format(&run->saving.numerics_id, "; %s", loss);
+        reduction_describe_rank_dependence(&run->update.reduction->options, dependence,
+                                           sizeof dependence);
+    if (dependence[0])
+        str_add_format(&run->saving.numerics_id, "; %s", dependence);
     bool sums_fast =
         run->update.reduction && run->update.reduction->options.kind != REDUCTION_CANONICAL;
     if (sums_fast && run->data.batching.ranks > 1)
@@ -92,7 +93,8 @@ int run_describe_numerics(struct run *run, struct err *err)
     return status ? err_set(err, status, "out of memory for the numerics' name") : 0;
 }
 
-static int allow_mixed(struct run *run, const struct comm_options *options, struct err *err)
+static int collect_mixed_numerics(struct run *run, const struct comm_options *options,
+                                  struct err *err)
 {
     struct str all = {0};
     bool differs = false;
@@ -123,7 +125,7 @@ int run_compare_numerics(struct run *run, struct err *err)
     if (run->ranks.comm->ranks == 1)
         return 0;
     if (run->config->parallel.mixed == CONFIG_MIXED_ALLOW)
-        return allow_mixed(run, &options, err);
+        return collect_mixed_numerics(run, &options, err);
     rank_record_add(&record, "numerics_id", str_text(&run->saving.numerics_id));
     int status =
         rank_agreement_check(run->ranks.comm, &record,

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-static int fail(const struct queued_step *queued, struct err *err)
+static int set_not_finite_error(const struct queued_step *queued, struct err *err)
 {
     err_set(err, -EDOM, "loss or gradients of step %llu are not finite",
             (unsigned long long)queued->step);
@@ -21,7 +21,7 @@ static void add_to_window(struct step_totals *totals, const struct queued_step *
     totals->samples_count += (uint64_t)queued->samples_count;
     totals->gradient_norm = clip->norm;
     totals->lr = clip->scalars.lr;
-    if (!clip->is_finite) /* the mean covers only steps with an update */
+    if (!clip->is_finite) /* exclude skipped steps from the mean */
         return;
     exact_sum_merge(&totals->losses, &sums->losses);
     totals->valid_count += (uint64_t)queued->valid_count;
@@ -35,7 +35,7 @@ static int retire_oldest(struct run *run, struct err *err)
         return status;
     const struct gradient_clip *clip = &oldest->record->clip;
     if (clip->has_failed) /* on all ranks, since their sums are equal */
-        return run_ranks_agree(&run->ranks, fail(oldest, err), "the end", err);
+        return run_ranks_agree(&run->ranks, set_not_finite_error(oldest, err), "the end", err);
     if (!clip->is_finite)
         log_line(
             run->options->log, LOG_INFO,

@@ -3,11 +3,12 @@
  * average the weights periodically (Stich, "Local SGD converges fast and communicates little",
  * ICLR 2019). See run.h.
  *
- * Evaluations average weights, and saves also moments: a checkpoint holds a single state.
+ * Evaluations average the weights; saves also average the moments, since a checkpoint holds a
+ * single state.
  */
 #include "trainer/run/run.h"
 
-bool run_is_local(const struct run *run)
+bool run_uses_local_sgd(const struct run *run)
 {
     return run->config->parallel.local_sgd.steps > 0 && run->data.batching.ranks > 1;
 }
@@ -21,7 +22,7 @@ int run_open_averaging(struct run *run, struct err *err)
                                              .timeout_ns = run->config->parallel.timeout_ns,
                                              .purpose = "the mean of weights and moments",
                                              .trace_name = "mean of weights"};
-    return run_is_local(run) ? rank_sum_open(&run->update.mean, &options, err) : 0;
+    return run_uses_local_sgd(run) ? rank_sum_open(&run->update.averaging, &options, err) : 0;
 }
 
 /* Skips frozen weights, which averaging would round. */
@@ -31,38 +32,39 @@ static int average_group(struct run *run, uint64_t group, struct err *err)
     struct params_span span;
     int status = 0;
     while (!status && params_next_span(run->compute.params, group, &next, &span))
-        status = rank_sum_mean(&run->update.mean,
+        status = rank_sum_mean(&run->update.averaging,
                                (char *)weights_shard(&run->compute.weights, group) +
                                    (span.offset - first) * ops_master_bytes(run->compute.ops),
                                span.elements, err);
     return status;
 }
 
-int run_average_weights(struct run *run, bool now, struct err *err)
+int run_average_weights(struct run *run, bool force, struct err *err)
 {
     const struct comm_traffic before = comm_counts_read(&run->ranks.traffic);
     int status = 0;
     if (!run->update.weights_differ ||
-        (!now && run->step % run->config->parallel.local_sgd.steps != 0))
+        (!force && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a save in progress has taken its copies, in an update since the last averaging */
+    /* a save in progress has copied the weights before an update since the last averaging */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)
         status = weights_refresh(&run->compute.weights, err);
     run->update.weights_differ = false;
-    run->update.mean_traffic = comm_counts_since(&run->ranks.traffic, &before);
+    run->update.averaging_traffic = comm_counts_since(&run->ranks.traffic, &before);
     range_end(&run->ranges);
     return status;
 }
 
-struct comm_traffic run_traffic(const struct run *run)
+struct comm_traffic run_step_traffic(const struct run *run)
 {
-    uint64_t steps = run_is_local(run) ? run->config->parallel.local_sgd.steps : 1;
-    return (struct comm_traffic){
-        run->update.step_traffic.sent_bytes + run->update.mean_traffic.sent_bytes / steps,
-        run->update.step_traffic.received_bytes + run->update.mean_traffic.received_bytes / steps};
+    uint64_t steps = run_uses_local_sgd(run) ? run->config->parallel.local_sgd.steps : 1;
+    return (struct comm_traffic){run->update.step_traffic.sent_bytes +
+                                     run->update.averaging_traffic.sent_bytes / steps,
+                                 run->update.step_traffic.received_bytes +
+                                     run->update.averaging_traffic.received_bytes / steps};
 }
 
 static int average_moments(struct run *run, struct err *err)
@@ -73,7 +75,7 @@ static int average_moments(struct run *run, struct err *err)
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
     for (unsigned i = 0; i < count && !status; i++)
-        status = rank_sum_mean(&run->update.mean, run->update.optimizer.moments[i],
+        status = rank_sum_mean(&run->update.averaging, run->update.optimizer.moments[i],
                                run->compute.partition.trained_shards.elements, err);
     run->update.moments_differ = false;
     range_end(&run->ranges);

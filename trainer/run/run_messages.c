@@ -29,7 +29,7 @@ void run_log(const struct run *run, const char *format, ...)
     run_report(run, &report);
 }
 
-/* The end of NCCL would make the other ranks abort a save in progress. */
+/* Waits for the save first, because closing NCCL would make other ranks abort it. */
 void run_abort(struct run *run, int status, const struct err *detail)
 {
     bool is_printed_elsewhere = detail->code && !detail->what[0]; /* see comm_agree */
@@ -46,8 +46,8 @@ void run_abort(struct run *run, int status, const struct err *detail)
     if (run->saving.saver)
         ckpt_saver_wait(run->saving.saver, NULL);
     if (is_known)
-        run_ranks_halt_bulk(&run->ranks);
-    /* notifies the other ranks first, as the end of NCCL may wait for them */
+        run_ranks_abort_nccl(&run->ranks);
+    /* notifies the other ranks first, as closing NCCL may wait for them */
     else
-        run->ranks.bulk->ops->abort(run->ranks.bulk);
+        run->ranks.bulk_comm->ops->abort(run->ranks.bulk_comm);
 }

@@ -48,14 +48,14 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
         return status;
     const struct loader_shape shape = loader_shape(run->data.loader);
     run_data_set_shape(&run->data, &shape, run->config);
-    run->data.reference = *loader_schema(run->data.loader);
+    run->data.reference_schema = *loader_schema(run->data.loader);
     if (reader &&
         (status = resume_check_cursor(run, &cursor, ckpt_reader_state(reader), path, err)))
         return status;
     return run_count_steps(run, cursor.epoch, err);
 }
 
-int run_open_model(struct run *run, bool trains, struct err *err)
+int run_open_model(struct run *run, bool is_training, struct err *err)
 {
     const struct train_config *c = run->config;
     if (c->model.type == MODEL_VIT && c->model.classes == 0)
@@ -63,7 +63,7 @@ int run_open_model(struct run *run, bool trains, struct err *err)
                        "the data has no class names: set model.classes to the number of classes");
     if (c->model.type != MODEL_VIT && c->model.vocabulary == 0)
         return err_set(err, -EINVAL, "the data has no vocabulary: set model.vocabulary");
-    const struct model_config config = run_model_config(run, trains);
+    const struct model_config config = run_model_config(run, is_training);
     int status =
         model_open(&config, run->compute.ops, run->data.batching.micro, &run->compute.model, err);
     if (status)
@@ -72,16 +72,16 @@ int run_open_model(struct run *run, bool trains, struct err *err)
     run->compute.stage = (struct model_stage){
         .blocks_count = config.layers, .has_embedding = true, .has_head = true};
     const struct batch_upload_options upload = run_batch_upload_options(run);
-    const struct partition_options shards = run_partition_options(run, trains);
+    const struct partition_options shards = run_partition_options(run, is_training);
     status = partition_init(&run->compute.partition, &shards, run->compute.params, err);
     if (status)
         return status;
     if (run->check_memory)
-        status = run->check_memory(run, trains, err);
+        status = run->check_memory(run, is_training, err);
     if (!status)
         status = run_open_weights(run, err);
     if (!status)
-        status = run_compute_allocate(&run->compute, trains, err);
+        status = run_compute_allocate(&run->compute, is_training, err);
     if (!status)
         status = run_queue_open(&run->queue, run->compute.ops, err);
     return status ? status : batch_upload_init(&run->data.upload, &upload, run->compute.ops, err);
@@ -97,10 +97,10 @@ int run_open_optimizer(struct run *run, struct err *err)
         status = run_open_averaging(run, err);
     if (!status) /* one graph per buffer written */
         status =
-            ops_graph_init(&run->compute.passes, run->compute.ops,
+            ops_graph_init(&run->compute.pass_graphs, run->compute.ops,
                            (reduction_buffers_count(&reduction) + 1) * BATCH_UPLOAD_VARIANTS, err);
     if (!status)
-        status = ops_graph_init(&run->update.sums, run->compute.ops, 1, err);
+        status = ops_graph_init(&run->update.sum_squares, run->compute.ops, 1, err);
     if (!status)
         status = optimizer_init(&run->update.optimizer, &optimizer, run->compute.ops,
                                 &run->compute.partition, err);
@@ -135,8 +135,8 @@ static int open_ops(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status = ops_open(run->compute.device, run_dtype(c->precision.compute), run_threads(run),
-                          &run->compute.ops, err);
+        status = ops_open(run->compute.device, run_dtype(c->precision.compute),
+                          run_threads_count(run), &run->compute.ops, err);
     return status;
 }
 
@@ -185,7 +185,7 @@ static int open_data_and_model(struct run *run, struct ckpt_reader *reader, cons
     if (!status)
         status = run_open_optimizer(run, err);
     if (!status && !reader)
-        status = run_fill_weights(run, c->model.init[0] ? c->model.init : NULL, err);
+        status = run_init_weights(run, c->model.init[0] ? c->model.init : NULL, err);
     return status;
 }
 
@@ -209,8 +209,8 @@ int run_connect(struct run *run, struct err *err)
     int status = weights_connect(&run->compute.weights, err);
     if (!status)
         status = reduction_connect(run->update.reduction, err);
-    if (!status && run_is_local(run))
-        status = rank_sum_connect(&run->update.mean, err);
+    if (!status && run_uses_local_sgd(run))
+        status = rank_sum_connect(&run->update.averaging, err);
     status = run_ranks_agree(&run->ranks, status, "connecting", err);
     if (status)
         return status;
@@ -233,7 +233,7 @@ static int open_all(struct run *run, struct ckpt_reader **reader, struct err *er
     if (!status)
         status = run_count_shards(run, err);
     if (!status)
-        status = run_open_bulk(run, err);
+        status = run_open_bulk_comm(run, err);
     if (status)
         return status;
     status = open_data_and_model(run, *reader, path, err);
@@ -262,7 +262,7 @@ static int read_validation_shape(struct run *run, struct err *err)
 {
     struct train_config *c = run->config;
     if (!c->data.val[0]) {
-        err_set(err, -EINVAL, "there is nothing to evaluate on");
+        err_set(err, -EINVAL, "there is no validation data");
         err_advise(err, "set data.val");
         return -EINVAL;
     }
@@ -280,7 +280,7 @@ static int read_validation_shape(struct run *run, struct err *err)
     return status;
 }
 
-/* If `from` is a checkpoint, inherits its classes, tokens and, with batch.accumulation, batch.
+/* If `from` is a checkpoint, uses its classes and tokenizer, and with batch.accumulation its batch.
  * Collective. */
 static int inherit_from_checkpoint(struct run *run, const char *from, struct err *err)
 {
@@ -290,10 +290,10 @@ static int inherit_from_checkpoint(struct run *run, const char *from, struct err
         return 0;
     const struct json_t *state = ckpt_reader_state(reader);
     config_restore_batch(run->original_config, jsonx_get(state, "config"));
-    int status = data_schema_decode(state, from, &run->data.recorded, err);
+    int status = data_schema_decode(state, from, &run->data.saved_schema, err);
     ckpt_reader_close(reader);
-    run->data.reference = run->data.recorded.schema;
-    if (!status && !run->data.recorded.is_recorded)
+    run->data.reference_schema = run->data.saved_schema.schema;
+    if (!status && !run->data.saved_schema.is_recorded)
         run_log(run,
                 "%s records no class names and no tokenizer: they cannot be compared with those of "
                 "data.val",
@@ -319,7 +319,7 @@ static int open_for_evaluation(struct run *run, const char *from, struct err *er
     if (!status)
         status = run_open_model(run, false, err);
     if (!status)
-        status = run_fill_weights(run, from, err);
+        status = run_init_weights(run, from, err);
     if (!status)
         status = weights_refresh(&run->compute.weights, err);
     return status;
@@ -391,8 +391,8 @@ void run_close(struct run *run)
     if (run->compute.ops)
         run->compute.ops->table->sync(run->compute.ops,
                                       NULL); /* ends all use of the buffers below */
-    ops_graph_deinit(&run->compute.passes);
-    ops_graph_deinit(&run->update.sums);
+    ops_graph_deinit(&run->compute.pass_graphs);
+    ops_graph_deinit(&run->update.sum_squares);
     run_data_close(&run->data);
     metrics_close(run->metrics);
     sync_check_close(run->sync_check);
@@ -401,12 +401,12 @@ void run_close(struct run *run)
     weights_deinit(&run->compute.weights);
     optimizer_deinit(&run->update.optimizer);
     reduction_close(run->update.reduction);
-    rank_sum_close(&run->update.mean);
+    rank_sum_close(&run->update.averaging);
     partition_deinit(&run->compute.partition);
     model_close(run->compute.model);
-    if (run->ranks.bulk != run->ranks.comm)
-        comm_close(run->ranks.bulk);
-    comm_close(run->ranks.nccl); /* uses the device */
+    if (run->ranks.bulk_comm != run->ranks.comm)
+        comm_close(run->ranks.bulk_comm);
+    comm_close(run->ranks.nccl_comm); /* uses the device */
     ops_close(run->compute.ops);
     device_close(run->compute.device);
     run_ranks_close(&run->ranks);

@@ -55,7 +55,7 @@ static void set_training_options(struct run *run, struct loader_options *o)
     o->trace = run->options->trace;
 }
 
-unsigned run_threads(const struct run *run)
+unsigned run_threads_count(const struct run *run)
 {
     return run->config->threads > 0 ? (unsigned)run->config->threads : run->ranks.cpus;
 }
@@ -67,22 +67,22 @@ enum dtype run_dtype(uint32_t precision)
     return types[precision];
 }
 
-/* Evaluations keep the run's micro-batches, at least one per rank: with some BLAS kernels the
- * rounding of a row depends on its position. */
+/* Evaluations use the run's micro-batches, because with some BLAS kernels the rounding of a row
+ * depends on its position, but at least one per rank. */
 struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
-                             bool trains)
+                             bool is_training)
 {
-    uint64_t min_global = trains ? 0 : config->batch.micro * ranks;
+    uint64_t min_global = is_training ? 0 : config->batch.micro * ranks;
     return (struct batching){
         .global = bytes_max(config->batch.global, min_global),
         .micro = config->batch.micro,
         .rank = rank,
         .ranks = ranks,
-        .interleaved = trains && (config->batch.sync_each ||
-                                  strategy_at(config->parallel.strategy)->reduces_each_micro)};
+        .interleaved = is_training && (config->batch.sync_each ||
+                                       strategy_at(config->parallel.strategy)->reduces_each_micro)};
 }
 
-struct loader_options run_loader_options(struct run *run, bool training)
+struct loader_options run_loader_options(struct run *run, bool is_training)
 {
     const struct train_config *c = run->config;
     struct loader_options o = loader_options_default();
@@ -115,16 +115,16 @@ struct loader_options run_loader_options(struct run *run, bool training)
     o.memory_only = run->is_dry_run;
     o.log = run->options->log;
     o.trace = NULL; /* each evaluation starts new threads */
-    if (training) {
+    if (is_training) {
         set_training_options(run, &o);
     } else {
         o.dataset = c->data.val;
-        o.reference = &run->data.reference;
+        o.reference = &run->data.reference_schema;
     }
     return o;
 }
 
-struct model_config run_model_config(const struct run *run, bool trains)
+struct model_config run_model_config(const struct run *run, bool is_training)
 {
     const struct train_config *c = run->config;
     const struct reduction_options reduction = run_reduction_options(run);
@@ -155,7 +155,7 @@ struct model_config run_model_config(const struct run *run, bool trains)
         .recompute_every = (uint32_t)c->model.recompute,
         .offload_every = (uint32_t)c->model.offload,
         .group_params_min = c->parallel.wrap_min_params,
-        .adds_gradients = trains && reduction_accumulates(&reduction),
+        .adds_gradients = is_training && reduction_accumulates(&reduction),
     };
 }
 
@@ -194,9 +194,9 @@ struct optimizer_options run_optimizer_options(const struct run *run)
 }
 
 /* Evaluations and local updates hold whole weights on each rank. */
-struct partition_options run_partition_options(const struct run *run, bool trains)
+struct partition_options run_partition_options(const struct run *run, bool is_training)
 {
-    if (!trains || run_is_local(run))
+    if (!is_training || run_uses_local_sgd(run))
         return (struct partition_options){.rank = 0, .ranks = 1, .shards = 1};
     return (struct partition_options){.rank = run->data.batching.rank,
                                       .ranks = run->data.batching.ranks,
@@ -229,7 +229,7 @@ struct reduction_options run_reduction_options(const struct run *run)
                      .error_feedback = config->parallel.compression.error_feedback,
                      .warm_start = config->parallel.compression.warm_start,
                      .seed = config->run.seed},
-        .comm = config_gradients_bypass_host(run->config) ? run->ranks.bulk : run->ranks.comm,
+        .comm = config_gradients_bypass_host(run->config) ? run->ranks.bulk_comm : run->ranks.comm,
         .ops = run->compute.ops,
         .partition = &run->compute.partition,
         .batching = run->data.batching,
@@ -237,5 +237,5 @@ struct reduction_options run_reduction_options(const struct run *run)
         .timeout_ns = run->config->parallel.timeout_ns,
         .wire = wire_options(run),
         .serialized = &run->ranks.serialized,
-        .is_local = run_is_local(run)};
+        .is_local = run_uses_local_sgd(run)};
 }

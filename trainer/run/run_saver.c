@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* A GPU updates the state faster than a disk stores it, so it gets a larger buffer. */
+/* Larger for a GPU, which updates the state faster than a disk stores it. */
 uint64_t run_staging_bytes(const struct run *run)
 {
     enum {

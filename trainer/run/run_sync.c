@@ -13,7 +13,7 @@ static unsigned kinds_count(const struct run *run)
 
 int run_open_sync_check(struct run *run, struct err *err)
 {
-    /* own tensors, and those used by passes; a tied head counts twice */
+    /* this rank's weights and moments, and weights used by passes; a tied head counts twice */
     uint64_t pieces_max = (kinds_count(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
     return sync_check_open(run->ranks.plain_comm, run->compute.device, pieces_max, &run->sync_check,
@@ -40,7 +40,7 @@ static void add_own_rows(const struct run *run, const struct param *param, unsig
         sync_check_add(run->sync_check, &piece);
 }
 
-/* Adds whole tensors as used by passes. weights: the start of the group. */
+/* Adds the group's whole tensors, as used by passes. weights: their start. */
 static void add_group(const struct run *run, uint64_t group, const void *weights)
 {
     const struct param_group *g = &run->compute.params->groups[group];
@@ -96,7 +96,7 @@ static int add_gathered(struct run *run, struct err *err)
     return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
-/* Skips weights that each rank updates as a whole: add_group covers them. */
+/* Skips weights that every rank updates in full, because add_group covers them. */
 static void add_own_state(struct run *run)
 {
     const struct weights *weights = &run->compute.weights;
@@ -134,7 +134,7 @@ int run_check_sync(struct run *run, struct err *err)
     sync_check_begin(run->sync_check);
     int status = add_all(run, err);
     if (status && !run->compute.weights.whole)
-        /* only an abort ends a gather that other ranks began without this one */
+        /* only an abort ends a gather that other ranks began without this rank */
         return status;
     struct comm_options options = run_ranks_comm_options(&run->ranks, "comparing the ranks");
     return sync_check_compare(run->sync_check, run->step, status, &options, err);

@@ -65,7 +65,7 @@ static struct weights_options weights_options_of(const struct run *run)
 {
     const struct strategy *strategy = strategy_of_run(run);
     bool offloads = run->config->parallel.offload.params;
-    return (struct weights_options){.comm = run->ranks.bulk,
+    return (struct weights_options){.comm = run->ranks.bulk_comm,
                                     .ops = run->compute.ops,
                                     .partition = &run->compute.partition,
                                     .shards = strategy->shards_weights &&
@@ -129,7 +129,7 @@ static int fill_from(struct run *run, const char *path, struct err *err)
     return status;
 }
 
-int run_fill_weights(struct run *run, const char *init, struct err *err)
+int run_init_weights(struct run *run, const char *init, struct err *err)
 {
     return init ? fill_from(run, init, err) : fill_groups(run, NULL, err);
 }
@@ -153,11 +153,11 @@ static void release_group(void *context, uint64_t group, enum model_use use)
 int run_begin_pass(struct run *run, uint64_t round, struct model_memory *ret_memory,
                    struct err *err)
 {
-    bool trains = round != UINT64_MAX,
-         sums = trains && !reduction_is_hookless(run->update.reduction, round);
+    bool is_training = round != UINT64_MAX,
+         sums = is_training && !reduction_is_hookless(run->update.reduction, round);
     *ret_memory = (struct model_memory){.context = run};
     weights_set_memory(&run->compute.weights, ret_memory);
-    if (trains)
+    if (is_training)
         reduction_set_memory(run->update.reduction, round, ret_memory);
     if (sums || weights_require_hooks(&run->compute.weights)) {
         ret_memory->acquire = acquire_group;

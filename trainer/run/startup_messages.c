@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUALITY_POOR 0.9 /* relative to a full shuffle */
+#define GOOD_QUALITY_MIN 0.9 /* relative to a full shuffle */
 
 static void print_data(const struct run *run)
 {
@@ -49,14 +49,14 @@ static void print_quality(const struct run *run)
         return;
     run_log(run, "data: batches are mixed %.0f %% as well as with a full shuffle%s",
             ratio > 1 ? 100 : ratio * 100,
-            ratio < QUALITY_POOR
+            ratio < GOOD_QUALITY_MIN
                 ? "; `millrace read DATASET --quality` shows what would mix them better"
                 : "");
 }
 
 static void format_exchange(const struct run *run, char *text, size_t bytes)
 {
-    if (run_is_local(run))
+    if (run_uses_local_sgd(run))
         snprintf(text, bytes, "weights averaged every %" PRIu64 " updates, gradients not exchanged",
                  run->config->parallel.local_sgd.steps);
     else
@@ -66,10 +66,11 @@ static void format_exchange(const struct run *run, char *text, size_t bytes)
 
 static void print_ranks(const struct run *run)
 {
-    char exchange[80], loss[REDUCTION_DEPENDENCE_BYTES];
-    reduction_describe_rank_dependence(&run->update.reduction->options, loss, sizeof loss);
-    if (loss[0])
-        run_log(run, "%s: the bits of the result depend on the number of ranks", loss);
+    char exchange[80], dependence[REDUCTION_DEPENDENCE_BYTES];
+    reduction_describe_rank_dependence(&run->update.reduction->options, dependence,
+                                       sizeof dependence);
+    if (dependence[0])
+        run_log(run, "%s: the bits of the result depend on the number of ranks", dependence);
     if (run->data.batching.ranks == 1)
         return;
     format_exchange(run, exchange, sizeof exchange);

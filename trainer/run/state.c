@@ -88,7 +88,7 @@ int run_encode_state(struct run *run, struct err *err)
         return status;
     jsonx_begin_object(&w, NULL);
     encode_cursor(&w, &cursor, run->data.loader);
-    data_schema_encode(&w, &run->data.reference);
+    data_schema_encode(&w, &run->data.reference_schema);
     jsonx_begin_object(&w, "optimizer");
     jsonx_write_string(&w, "type", optimizer_rule_name(run->update.optimizer.options.rule));
     jsonx_write_u64(&w, "updates_count", run->update.optimizer.updates);

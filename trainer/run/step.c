@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-/* Sums counts, and, except with local updates, the sums in device memory over all ranks. */
+/* Sums counts over all ranks and, except with local updates, the sums in device memory. */
 static int reduce_sums(struct run *run, struct step_sums *counts, struct err *err)
 {
     if (run->ranks.comm->ranks == 1)
@@ -30,7 +30,7 @@ static int reduce_sums(struct run *run, struct step_sums *counts, struct err *er
     if (status)
         return status;
     *counts = sums;
-    return run_is_local(run) ? 0 : run_queue_write_sums(&run->queue, &sums, err);
+    return run_uses_local_sgd(run) ? 0 : run_queue_write_sums(&run->queue, &sums, err);
 }
 
 int run_check_bad_samples(const struct run *run, const struct loader *loader, uint64_t bad_count,
@@ -91,8 +91,8 @@ static int run_pass(struct run *run, const struct pass *pass, struct err *err)
     uint32_t variant = run->update.reduction->buffer * BATCH_UPLOAD_VARIANTS +
                        batch_upload_variant(&run->data.upload);
     if (!pass->memory->acquire)
-        return ops_graph_run(&run->compute.passes, variant, queue_pass, (void *)(uintptr_t)pass,
-                             err);
+        return ops_graph_run(&run->compute.pass_graphs, variant, queue_pass,
+                             (void *)(uintptr_t)pass, err);
     queue_pass((void *)(uintptr_t)pass);
     return 0;
 }
@@ -103,7 +103,7 @@ static const void *reduction_part_of_group(void *context, uint64_t group)
     return reduction_part(run->update.reduction, group);
 }
 
-static void queue_sums(void *context)
+static void queue_sum_squares(void *context)
 {
     struct run *run = context;
     optimizer_sum_squares(&run->update.optimizer, reduction_part_of_group, run,
@@ -132,7 +132,7 @@ static int compute_micro_gradients(struct run *run, uint64_t round,
         return status;
     input.loss_scale = &run->queue.device_record->clip.loss_factor;
     const struct pass pass = {run, &input, memory};
-    range_begin(&run->ranges, RANGE_MICRO);
+    range_begin(&run->ranges, RANGE_MICRO_BATCH);
     status = run_pass(run, &pass, err);
     if (!status)
         status = reduction_end_round(run->update.reduction, round, err);
@@ -177,7 +177,7 @@ static int sum_gradients(struct run *run, struct step_sums *counts, struct err *
     if (!status)
         status = reduction_finish(run->update.reduction, err);
     if (!status)
-        status = ops_graph_run(&run->update.sums, 0, queue_sums, run, err);
+        status = ops_graph_run(&run->update.sum_squares, 0, queue_sum_squares, run, err);
     switch_device_time(run, TIME_OTHER);
     range_end(&run->ranges);
     return status;
@@ -228,7 +228,7 @@ static int agree_on_step(struct run *run, struct step_sums *counts, struct err *
                                  run->data.delivered_count, err);
 }
 
-/* A queued update may be skipped, so the input covers every possible number of the next one. */
+/* Queued updates may be skipped, so the input covers every possible update count. */
 static void clip_gradients(struct run *run, int64_t valid_count)
 {
     struct gradient_clip_input input = {.valid_count = valid_count,
@@ -246,12 +246,12 @@ static void clip_gradients(struct run *run, int64_t valid_count)
                                             &input);
 }
 
-/* With local updates, clipping uses this rank's sums, then gets those of all ranks. valid_count: of
- * the samples that the gradients cover; counts: of all ranks. */
+/* With local updates, clipping uses this rank's sums; the global sums replace them afterwards.
+ * valid_count: of the gradients' samples. counts: over all ranks. */
 static int clip_and_update(struct run *run, int64_t valid_count, const struct step_sums *counts,
                            struct err *err)
 {
-    bool is_local = run_is_local(run);
+    bool is_local = run_uses_local_sgd(run);
     range_begin(&run->ranges, RANGE_UPDATE);
     switch_device_time(run, TIME_UPDATE);
     run->update.weights_differ = run->update.moments_differ = is_local;
@@ -278,8 +278,8 @@ int run_step(struct run *run, struct err *err)
     if (!status)
         status = run_recheck_own_state(run, err);
     if (!status)
-        status = clip_and_update(run, run_is_local(run) ? own_valid_count : counts.valid_count,
-                                 &counts, err);
+        status = clip_and_update(
+            run, run_uses_local_sgd(run) ? own_valid_count : counts.valid_count, &counts, err);
     if (status)
         return status;
     run->ranks.serialized = run->config->parallel.debug;

@@ -48,7 +48,7 @@ static unsigned count_requests(const struct stop_monitor *monitor)
     return requests ? atomic_load(requests) : 0;
 }
 
-/* The caller holds the mutex, also of the functions down to poll_requests. */
+/* The caller of this function and those down to poll_requests holds the mutex. */
 static void answer_first_request(struct stop_monitor *monitor)
 {
     char text[160], size[STR_SIZE_BYTES], seconds[SECONDS_BYTES];
@@ -87,7 +87,7 @@ static void report_late(struct stop_monitor *monitor)
     char line[ERR_LINE_BYTES_MAX], limit[SECONDS_BYTES];
     struct err err = {0};
     if (newest == UINT64_MAX)
-        newest = monitor->first_step;
+        newest = monitor->resumed_step;
     err_set(&err, -ETIMEDOUT, "run.stop_deadline passed before step %" PRIu64 " was saved",
             atomic_load(&monitor->step));
     err_expected(&err, "a stop within %s", format_seconds(deadline_ns, limit));
@@ -134,7 +134,7 @@ static void *monitor_main(void *argument)
 int stop_monitor_open(struct stop_monitor *monitor, const struct run *run, uint64_t save_ns,
                       struct err *err)
 {
-    *monitor = (struct stop_monitor){.run = run, .first_step = run->step};
+    *monitor = (struct stop_monitor){.run = run, .resumed_step = run->step};
     if (run->ranks.comm->rank != 0)
         return 0;
     monitor->state_bytes = count_state_bytes(run);

@@ -2,8 +2,8 @@
  * stop_monitor — the first rank's messages between a stop request and the last checkpoint.
  *
  * A step or a save may block the run's thread for minutes, so a separate thread polls for requests:
- * - It answers the first with the size of the state and the estimated time, later ones with what
- *   the run is waiting for.
+ * - It answers the first request with the size of the state and the estimated time, later requests
+ *   with what the run is waiting for.
  * - If run.stop_deadline passes first, it reports TRAINER_STOP_LATE; the owner then ends the
  *   process.
  *
@@ -25,7 +25,7 @@ struct run;
 struct stop_monitor {
     const struct run *run; /* borrowed; all fields down to has_thread are constant */
     uint64_t state_bytes;  /* of a checkpoint */
-    uint64_t first_step;   /* resumed from; 0: a new run */
+    uint64_t resumed_step; /* 0: a new run */
     pthread_t thread;
     bool has_thread; /* only on the first rank */
     atomic_bool quit;
@@ -34,7 +34,7 @@ struct stop_monitor {
     atomic_bool is_saving;    /* the last save has begun */
     pthread_mutex_t mutex;    /* guards the following fields */
     uint64_t requested_ns;    /* of the first request; 0: none yet */
-    unsigned answered_count;  /* requests */
+    unsigned answered_count;  /* requests answered */
     bool is_late;
 };
 

@@ -11,13 +11,13 @@
 #include <errno.h>
 #include <string.h>
 
-enum { LEAVES = 2 };
+enum { MICRO_BATCHES = 2 };
 
 /* A run with this many micro-batches per step (0: an evaluation), resumed in this epoch, with one
  * extra setting (NULL: none). */
 struct job {
-    uint64_t leaves, epoch;
-    const char *extra;
+    uint64_t micro_batches, epoch;
+    const char *extra_setting;
 };
 
 /* Runs the check on a device with this much memory. */
@@ -37,11 +37,11 @@ static int check_memory(size_t device_bytes, const struct job *job, struct err *
                           "data.text.block=64",
                           "model.vocabulary=257",
                           global,
-                          job->extra ? job->extra : "run.seed=0"};
+                          job->extra_setting ? job->extra_setting : "run.seed=0"};
     struct train_config config;
     struct device *device;
     snprintf(global, sizeof global, "batch.global=%llu",
-             (unsigned long long)(job->leaves ? 16 * job->leaves : 16));
+             (unsigned long long)(job->micro_batches ? 16 * job->micro_batches : 16));
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, err), err);
     const struct trainer_dry_run_options run = {.config = &config,
                                                 .backend = ops_null_cuda(),
@@ -49,7 +49,7 @@ static int check_memory(size_t device_bytes, const struct job *job, struct err *
                                                 .local_ranks = 1,
                                                 .shape = &shape,
                                                 .epoch = job->epoch,
-                                                .is_evaluation = job->leaves == 0};
+                                                .is_evaluation = job->micro_batches == 0};
     shim_set_memory(device_bytes);
     assert_ok(device_open("cuda", &device, err), err);
     int status = memory_plan_check(&run, device, err);
@@ -58,15 +58,17 @@ static int check_memory(size_t device_bytes, const struct job *job, struct err *
     return status;
 }
 
-static const struct job plain = {.leaves = LEAVES}, evaluation = {.leaves = 0},
-                        offloaded = {.leaves = LEAVES, .extra = "parallel.offload.optimizer=true"};
+static const struct job plain_job = {.micro_batches = MICRO_BATCHES},
+                        evaluation_job = {.micro_batches = 0},
+                        offloaded_job = {.micro_batches = MICRO_BATCHES,
+                                         .extra_setting = "parallel.offload.optimizer=true"};
 
 static void lack_of_memory_is_reported_with_advice(void **state)
 {
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check_memory((size_t)100 << 20, &plain, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)100 << 20, &plain_job, &err), -ENOMEM);
     assert_non_null(strstr(err.what, "memory is too small"));
     assert_non_null(strstr(err.expected, "activations of a micro-batch"));
     assert_non_null(strstr(err.found, "free"));
@@ -82,28 +84,33 @@ static void offloaded_state_is_reported_and_not_advised_again(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check_memory((size_t)80 << 20, &offloaded, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)80 << 20, &offloaded_job, &err), -ENOMEM);
     assert_non_null(strstr(err.expected, "moments 0 B"));
     assert_non_null(strstr(err.expected, "pinned on the host"));
     assert_null(strstr(err.advice, "parallel.offload"));
 }
 
-/* The device has just enough memory for the batch as it is before it grows. */
+/* The device has just enough memory for the batch as it is before the growth. */
 static void memory_for_later_larger_batches_is_checked_at_the_start(void **state)
 {
     (void)state;
-    const struct job grows = {.leaves = LEAVES, .extra = "batch.schedule=1:8, 2:1"},
-                     later = {.leaves = LEAVES, .extra = "batch.schedule=9:8"},
-                     grown = {.leaves = LEAVES, .epoch = 2, .extra = "batch.schedule=1:8, 2:1"};
+    const struct job growing_job = {.micro_batches = MICRO_BATCHES,
+                                    .extra_setting = "batch.schedule=1:8, 2:1"},
+                     late_growth_job = {.micro_batches = MICRO_BATCHES,
+                                        .extra_setting = "batch.schedule=9:8"},
+                     grown_job = {.micro_batches = MICRO_BATCHES,
+                                  .epoch = 2,
+                                  .extra_setting = "batch.schedule=1:8, 2:1"};
     struct err err = {0};
     size_t enough = (size_t)100 << 20;
     order_set(0);
-    while (check_memory(enough, &plain, NULL))
+    while (check_memory(enough, &plain_job, NULL))
         enough += (size_t)1 << 20;
-    assert_int_equal(check_memory(enough, &grows, &err), -ENOMEM);
+    assert_int_equal(check_memory(enough, &growing_job, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "no batch.schedule saves"));
-    assert_ok(check_memory(enough, &later, &err), &err); /* the run ends before the batch grows */
-    assert_ok(check_memory(enough, &grown, &err), &err); /* the batch has already grown */
+    assert_ok(check_memory(enough, &late_growth_job, &err),
+              &err); /* the run ends before the batch grows */
+    assert_ok(check_memory(enough, &grown_job, &err), &err); /* the batch has already grown */
 }
 
 static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
@@ -111,7 +118,7 @@ static void an_evaluation_needs_neither_gradients_nor_moments(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_int_equal(check_memory((size_t)100 << 20, &evaluation, &err), -ENOMEM);
+    assert_int_equal(check_memory((size_t)100 << 20, &evaluation_job, &err), -ENOMEM);
     assert_non_null(strstr(err.advice, "batch.micro: 8 saves"));
     assert_null(strstr(err.advice, "recompute"));
     assert_null(strstr(err.advice, "batch.global"));
@@ -122,7 +129,7 @@ static void enough_memory_is_no_error(void **state)
     (void)state;
     struct err err = {0};
     order_set(0);
-    assert_ok(check_memory((size_t)1 << 30, &plain, &err), &err);
+    assert_ok(check_memory((size_t)1 << 30, &plain_job, &err), &err);
 }
 
 int main(void)

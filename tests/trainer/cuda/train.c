@@ -103,7 +103,7 @@ struct outcome {
 static void note(void *context, const struct trainer_report *report)
 {
     struct outcome *outcome = context;
-    if (report->event != TRAINER_STEP)
+    if (report->event != TRAINER_PROGRESS)
         return;
     outcome->losses[report->step] = report->loss;
     if (report->step == outcome->stop_step)

@@ -17,13 +17,13 @@ static void release(struct run_compute *compute, void *memory, uint64_t bytes)
         device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_ACTIVATIONS), memory, bytes);
 }
 
-int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err)
+int run_compute_allocate(struct run_compute *compute, bool is_training, struct err *err)
 {
     const struct model *model = compute->model;
     uint64_t rows = model_rows(model);
     int status = allocate(compute, model_activation_bytes(model, &compute->stage),
                           &compute->activations.memory, err);
-    if (!status && trains)
+    if (!status && is_training)
         status = model_open_offload(model, &compute->stage, &compute->activations.offload, err);
     if (!status)
         status = allocate(compute, rows * sizeof(double), &compute->losses, err);

@@ -21,10 +21,10 @@ struct run_compute {
     struct model_activations activations;
     double *losses; /* device memory, like `correct`; one entry per row of a micro-batch */
     uint8_t *correct;
-    struct ops_graph passes; /* of a micro-batch; variants by input buffer and gradient leaf */
+    struct ops_graph pass_graphs; /* of a micro-batch; variants by input buffer and gradient leaf */
 };
 
-int run_compute_allocate(struct run_compute *compute, bool trains, struct err *err);
+int run_compute_allocate(struct run_compute *compute, bool is_training, struct err *err);
 void run_compute_release(struct run_compute *compute); /* safe on a zeroed struct */
 
 #endif

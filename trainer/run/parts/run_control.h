@@ -16,7 +16,8 @@ struct evaluation {
 
 /* Zero initially. Owner thread. */
 struct run_control {
-    /* After it the batch size changes: the run saves, closes and reopens. run->steps: no change. */
+    /* The batch size changes after this step: the run saves, closes and reopens. run->steps: it
+     * does not change. */
     uint64_t phase_end_step;
     bool stop_requested; /* by any rank */
     bool time_is_up;     /* first rank only */

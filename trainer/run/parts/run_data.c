@@ -9,7 +9,7 @@ void run_data_close(struct run_data *data)
 {
     batch_upload_deinit(&data->upload);
     loader_close(data->loader);
-    data_schema_deinit(&data->recorded);
+    data_schema_deinit(&data->saved_schema);
 }
 
 void run_data_set_batch(struct run_data *data, const struct train_config *original_config,
@@ -19,7 +19,8 @@ void run_data_set_batch(struct run_data *data, const struct train_config *origin
     int status = epochs_parse(original_config->batch.schedule, &data->epochs, NULL);
     assert(status == 0); /* config_check has accepted it */
     (void)status;
-    data->batching.global = original_config->batch.global * epochs_multiplier(&data->epochs, epoch);
+    data->batching.global =
+        original_config->batch.global * epochs_batch_multiplier(&data->epochs, epoch);
 }
 
 void run_data_set_shape(struct run_data *data, const struct loader_shape *shape,

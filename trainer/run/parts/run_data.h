@@ -17,10 +17,10 @@ struct run_data {
     struct loader *loader;
     struct loader_source mix[MIX_DATASETS_MAX]; /* the configuration owns the strings */
     struct loader_shape shape;
-    /* Evaluations map labels to it: from the training data, or from the checkpoint that
-     * `millrace eval` reads. */
-    struct loader_schema reference;
-    struct data_schema recorded;
+    /* To which evaluations map labels: the training data's, or for `millrace eval` the
+     * checkpoint's. */
+    struct loader_schema reference_schema;
+    struct data_schema saved_schema;
     uint64_t validation_fingerprint; /* 0: unknown */
     uint64_t delivered_count;        /* to all ranks, since the data was opened */
     struct batch_upload upload;

@@ -84,7 +84,7 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, str
 
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err)
 {
-    *queue->host_sums = *sums; /* no copy is reading it: read_sums waited */
+    *queue->host_sums = *sums; /* run_queue_read_sums waited, so no copy reads it */
     return copy(queue, &queue->device_record->sums, queue->host_sums, sizeof *sums, err);
 }
 

@@ -12,22 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-int run_ranks_open_counted(struct run_ranks *ranks, const struct train_config *config,
-                           struct err *err)
+int run_ranks_open_counting_comm(struct run_ranks *ranks, const struct train_config *config,
+                                 struct err *err)
 {
     int status = comm_counted_open(ranks->plain_comm, &ranks->traffic, &ranks->comm, err);
-    ranks->bulk = ranks->comm;
+    ranks->bulk_comm = ranks->comm;
     ranks->serialized = config->parallel.debug;
     ranks->timeout_ns = config->parallel.timeout_ns;
     return status;
 }
 
-int run_ranks_open_counted_bulk(struct run_ranks *ranks, struct err *err)
+int run_ranks_open_bulk_comm(struct run_ranks *ranks, struct err *err)
 {
     struct comm *bulk;
-    int status = comm_counted_open(ranks->nccl, &ranks->traffic, &bulk, err);
+    int status = comm_counted_open(ranks->nccl_comm, &ranks->traffic, &bulk, err);
     if (!status)
-        ranks->bulk = bulk;
+        ranks->bulk_comm = bulk;
     return status;
 }
 
@@ -63,14 +63,14 @@ int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct tra
     if (status)
         return status;
     ranks->plain_comm = ranks->own_comm ? ranks->own_comm : given;
-    status = run_ranks_open_counted(ranks, config, err);
+    status = run_ranks_open_counting_comm(ranks, config, err);
     return status ? status : share_cpus(ranks, err);
 }
 
-void run_ranks_halt_bulk(struct run_ranks *ranks)
+void run_ranks_abort_nccl(struct run_ranks *ranks)
 {
-    if (ranks->nccl)
-        comm_nccl_abort_local(ranks->nccl);
+    if (ranks->nccl_comm)
+        comm_nccl_abort_local(ranks->nccl_comm);
 }
 
 void run_ranks_close(struct run_ranks *ranks)

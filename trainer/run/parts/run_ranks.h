@@ -13,13 +13,13 @@ struct run_ranks {
     struct comm *comm; /* between ranks; counts bytes */
     /* plain_comm: does not count bytes. own_comm: opened and closed by the run; NULL: none. */
     struct comm *plain_comm, *own_comm;
-    struct comm *bulk;   /* for weights and gradients, counted: comm, or NCCL */
-    struct comm *nccl;   /* NULL: not used */
-    unsigned cpus;       /* this rank's share; 0: all */
-    uint64_t timeout_ns; /* per collective; 0: none */
+    struct comm *bulk_comm; /* for weights and gradients, counted: comm, or NCCL */
+    struct comm *nccl_comm; /* NULL: not used */
+    unsigned cpus;          /* this rank's share; 0: all */
+    uint64_t timeout_ns;    /* per collective; 0: none */
     struct comm_counts traffic;
-    /* Communication ends before passes continue: with parallel.debug, and in the first step with
-     * NCCL, whose kernel loads may wait for NCCL kernels that wait for other ranks. */
+    /* Passes wait for communication: with parallel.debug, and in the first step with NCCL, where
+     * loading a kernel may wait for NCCL kernels that wait for other ranks. */
     bool serialized;
 };
 
@@ -27,15 +27,15 @@ struct run_ranks {
 int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
                    struct err *err);
 void run_ranks_close(struct run_ranks *ranks); /* safe on a zeroed struct */
-/* Open the counting comm on plain_comm, or bulk on nccl. */
-int run_ranks_open_counted(struct run_ranks *ranks, const struct train_config *config,
-                           struct err *err);
-int run_ranks_open_counted_bulk(struct run_ranks *ranks, struct err *err);
+/* Open comm on plain_comm, and bulk_comm on nccl_comm. */
+int run_ranks_open_counting_comm(struct run_ranks *ranks, const struct train_config *config,
+                                 struct err *err);
+int run_ranks_open_bulk_comm(struct run_ranks *ranks, struct err *err);
 /* Ends NCCL work in progress on this rank. Call on every rank before freeing device memory, which
  * would wait for that work. */
-void run_ranks_halt_bulk(struct run_ranks *ranks);
+void run_ranks_abort_nccl(struct run_ranks *ranks);
 
-/* For a collective that begins now. what: its name in messages, which must outlive it. */
+/* For a collective that begins now. what: its name in messages; must outlive the collective. */
 struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *what);
 int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
 /* In place. Collective. */

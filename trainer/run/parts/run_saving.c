@@ -63,7 +63,7 @@ static void add_box(struct run_tensors *tensors, const struct run_compute *compu
 }
 
 int run_tensors_describe(const struct run_compute *compute, const struct optimizer *optimizer,
-                         uint32_t rank, bool loads, struct run_tensors *ret_tensors,
+                         uint32_t rank, bool is_load, struct run_tensors *ret_tensors,
                          struct err *err)
 {
     const struct partition *partition = &compute->partition;
@@ -77,7 +77,7 @@ int run_tensors_describe(const struct run_compute *compute, const struct optimiz
     for (uint64_t i = 0; i < params->count; i++) {
         const struct param *param = &params->list[i];
         /* each rank that holds a replicated shard saves the part it sums */
-        bool is_shard = loads || partition_is_whole(partition, param->group);
+        bool is_shard = is_load || partition_is_whole(partition, param->group);
         struct span span = is_shard ? partition_shard(partition, param->group, rank)
                                     : partition_part(partition, param->group, rank);
         for (unsigned kind = 0; kind < kinds; kind++)

@@ -9,7 +9,7 @@
 #include "trainer/run/parts/run_compute.h"
 #include "trainer/run/parts/run_update.h"
 
-/* Checkpoints found damaged, without which the run is reopened. */
+/* Damaged checkpoints, which the run skips when it reopens. */
 struct damaged_steps {
     uint64_t before_step;                /* resume from an earlier step; UINT64_MAX: any */
     char newest_path[IO_PATH_BYTES_MAX]; /* "": none */
@@ -36,10 +36,10 @@ struct run_saving {
 /* Frees everything except the saver, which must be closed first. */
 void run_saving_close(struct run_saving *saving);
 
-/* Describes the boxes that a rank of the partition saves, or, if `loads`, holds. Data addresses of
+/* Describes the boxes that a rank of the partition saves or, for a load, holds. Data addresses of
  * other ranks are invalid. Call run_tensors_deinit even after a failure. */
 int run_tensors_describe(const struct run_compute *compute, const struct optimizer *optimizer,
-                         uint32_t rank, bool loads, struct run_tensors *ret_tensors,
+                         uint32_t rank, bool is_load, struct run_tensors *ret_tensors,
                          struct err *err);
 void run_tensors_deinit(struct run_tensors *tensors);
 /* Returns a row in this rank's part of a parameter. kind: 0, or 1 + the index of a moment. */

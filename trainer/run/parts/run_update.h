@@ -15,13 +15,14 @@
 /* Zero initially. Owner thread. */
 struct run_update {
     struct reduction *reduction;
-    struct ops_graph sums; /* of squared gradients */
+    struct ops_graph sum_squares; /* of squared gradients */
     struct optimizer optimizer;
     struct schedule schedule;
     struct scaler scaler;
-    struct rank_sum mean;                           /* of local updates */
-    bool weights_differ, moments_differ;            /* among ranks, since the last averaging */
-    struct comm_traffic step_traffic, mean_traffic; /* of the newest step; of the last averaging */
+    struct rank_sum averaging;           /* of local updates */
+    bool weights_differ, moments_differ; /* among ranks, since the last averaging */
+    struct comm_traffic step_traffic,
+        averaging_traffic; /* of the newest step; of the last averaging */
 };
 
 #endif

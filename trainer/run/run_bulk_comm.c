@@ -1,5 +1,5 @@
 /*
- * run_bulk — chooses a rank's GPU, and the communicator for weights and gradients. See run.h.
+ * run_bulk_comm — chooses a rank's GPU, and the communicator for weights and gradients. See run.h.
  */
 #include "trainer/run/run.h"
 
@@ -22,7 +22,7 @@ static bool may_use_gpu(const struct run *run)
 int run_open_device(struct run *run, struct err *err)
 {
     const char *name = config_device_name(run->config->device);
-    char own[24] = "";
+    char gpu_name[24] = "";
     int count = 0, rank = run->options->local_rank;
     if (config_is_null_device(run->config)) {
         err_set(err, -EINVAL, "device null computes nothing");
@@ -31,8 +31,8 @@ int run_open_device(struct run *run, struct err *err)
         return -EINVAL;
     }
     if (may_use_gpu(run) && rank > 0 && device_cuda_count(&count, NULL) == 0 && count > 0)
-        snprintf(own, sizeof own, "cuda:%d", rank % count);
-    return device_open(own[0] ? own : name, &run->compute.device, err);
+        snprintf(gpu_name, sizeof gpu_name, "cuda:%d", rank % count);
+    return device_open(gpu_name[0] ? gpu_name : name, &run->compute.device, err);
 }
 
 struct rank_gpu {
@@ -40,7 +40,7 @@ struct rank_gpu {
     int32_t is_gpu, has_nccl;
 };
 
-/* Prefers the boot id: containers on one machine share it, and may share GPUs. */
+/* Prefers the boot id, since containers on one machine share it and may share GPUs. */
 static uint64_t machine_hash(void)
 {
     char name[MACHINE_HOST_ID_BYTES];
@@ -64,7 +64,7 @@ static struct rank_gpu describe_own_gpu(const struct run *run)
 /* Why ranks cannot use NCCL. */
 struct nccl_obstacle {
     bool has_gpus;
-    bool lacks_nccl; /* a rank lacks NCCL, and all ranks before it have their own GPUs */
+    bool lacks_nccl; /* the first rank that prevents NCCL lacks only NCCL */
 };
 
 /* -ENOTSUP, on all ranks, names the first rank that lacks NCCL or its own GPU. */
@@ -103,27 +103,27 @@ static int compare_gpus(const struct run *run, struct nccl_obstacle *ret_obstacl
 static int open_nccl(struct run *run, struct err *err)
 {
     int status = comm_nccl_open(run->ranks.plain_comm, run->compute.device,
-                                run->config->parallel.timeout_ns, &run->ranks.nccl, err);
+                                run->config->parallel.timeout_ns, &run->ranks.nccl_comm, err);
     if (status) {
         err_advise(err,
                    "set NCCL_DEBUG=INFO for details, or parallel.comm: host to run without NCCL");
         return status;
     }
-    status = run_ranks_agree(&run->ranks, run_ranks_open_counted_bulk(&run->ranks, err),
-                             "connecting", err);
+    status =
+        run_ranks_agree(&run->ranks, run_ranks_open_bulk_comm(&run->ranks, err), "connecting", err);
     if (status)
         return status;
     run->ranks.serialized = true;
     char library[COMM_NCCL_TEXT_BYTES];
-    bool moves = config_gradients_bypass_host(run->config);
+    bool sends_gradients = config_gradients_bypass_host(run->config);
     comm_nccl_library(library, NULL);
     run_log(run, "ranks: %s are sent from GPU to GPU with %s%s",
-            moves ? "weights and gradients" : "weights", library,
-            moves ? "" : ", sums go through the host");
+            sends_gradients ? "weights and gradients" : "weights", library,
+            sends_gradients ? "" : ", sums go through the host");
     return 0;
 }
 
-/* no_nccl: names a rank without NCCL; why is known only if this rank lacks it too. */
+/* no_nccl: names a rank without NCCL. The reason is known only if this rank lacks it too. */
 static void warn_host_transfer(const struct run *run, const struct err *no_nccl)
 {
     struct err why = {0};
@@ -138,7 +138,7 @@ static void warn_host_transfer(const struct run *run, const struct err *no_nccl)
              no_nccl->what, why.what[0] ? err_format(&why, text, sizeof text) : why.advice);
 }
 
-int run_open_bulk(struct run *run, struct err *err)
+int run_open_bulk_comm(struct run *run, struct err *err)
 {
     enum config_comm wanted = (enum config_comm)run->config->parallel.comm;
     struct err detail = {0};

@@ -1,19 +1,19 @@
 /*
- * config_foreign — see config_foreign.h.
+ * foreign_keys — see foreign_keys.h.
  */
-#include "trainer/config/config_foreign.h"
+#include "trainer/config/foreign_keys.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A key, including all keys below it. The first matching row applies. */
+/* Also matches all keys below it. The first match applies. */
 struct foreign_key {
     const char *key;
-    const char *name;   /* of the concept, or of the trainer that has the key */
-    const char *answer; /* millrace's key or option; NULL: unsupported */
+    const char *name;        /* of the feature, or "TRAINER's key" */
+    const char *replacement; /* millrace's key or option; NULL: unsupported */
 };
 
-static const struct foreign_key rows[] = {
+static const struct foreign_key foreign_keys[] = {
     {"parallel.tp", "tensor parallelism", NULL},
     {"parallel.tensor_parallel", "tensor parallelism", NULL},
     {"parallel.pp", "pipeline parallelism", NULL},
@@ -53,16 +53,17 @@ static const struct foreign_key rows[] = {
     {"dynamo_config", "torch.compile", NULL},
 };
 
-const char *config_foreign_advice(const char *key, char *text, size_t bytes)
+const char *foreign_key_advice(const char *key, char *text, size_t bytes)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        size_t length = strlen(rows[i].key);
-        if (strncmp(key, rows[i].key, length) != 0 || (key[length] && key[length] != '.'))
+    for (size_t i = 0; i < sizeof foreign_keys / sizeof foreign_keys[0]; i++) {
+        size_t length = strlen(foreign_keys[i].key);
+        if (strncmp(key, foreign_keys[i].key, length) != 0 || (key[length] && key[length] != '.'))
             continue;
-        if (rows[i].answer)
-            snprintf(text, bytes, "this is %s; use %s", rows[i].name, rows[i].answer);
+        if (foreign_keys[i].replacement)
+            snprintf(text, bytes, "this is %s; use %s", foreign_keys[i].name,
+                     foreign_keys[i].replacement);
         else
-            snprintf(text, bytes, "%s is not supported; remove the key", rows[i].name);
+            snprintf(text, bytes, "%s is not supported; remove the key", foreign_keys[i].name);
         return text;
     }
     return NULL;
