@@ -12,8 +12,8 @@ enum { COMM_CALL_LINE_BYTES = 160 };
 /* Has no padding, because ranks compare it as bytes. Texts from another rank may be
  * unterminated. */
 struct comm_call {
-    uint64_t communicator; /* unique; the same on all of its ranks */
-    uint64_t number;       /* counts calls on a communicator, from 1 */
+    uint64_t communicator_id; /* unique; the same on all of its ranks */
+    uint64_t sequence_number; /* counts calls on a communicator, from 1 */
     uint64_t size;
     char name[24], unit[16], purpose[64];
 };

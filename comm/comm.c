@@ -54,11 +54,11 @@ static int reduce_one(struct comm *comm, int64_t *value, enum comm_i64_op op,
 
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err)
 {
-    int64_t nothing = 0;
-    return reduce_one(comm, &nothing, COMM_SUM, options, err);
+    int64_t unused_value = 0;
+    return reduce_one(comm, &unused_value, COMM_SUM, options, err);
 }
 
-static int64_t hash_of(const struct err *err)
+static int64_t hash_error(const struct err *err)
 {
     char line[ERR_LINE_BYTES_MAX];
     err_format(err, line, sizeof line);
@@ -98,7 +98,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
         return status ? status : -EPROTO;
     }
     int first = comm->ranks - (int)failed;
-    int64_t own = status && err ? hash_of(err) : 0, hash = comm->rank == first ? own : 0;
+    int64_t own = status && err ? hash_error(err) : 0, hash = comm->rank == first ? own : 0;
     reduced = reduce_one(comm, &hash, COMM_SUM, options, detail);
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
@@ -107,19 +107,19 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     return status;
 }
 
-struct retained {
-    struct retained *next;
+struct retained_buffer {
+    struct retained_buffer *next;
     void *memory;
 };
 
 void comm_retain(void *memory)
 {
     /* Process-wide, because the memory outlives communicators. */
-    static _Atomic(struct retained *) first;
-    struct retained *retained = memory ? malloc(sizeof *retained) : NULL;
+    static _Atomic(struct retained_buffer *) first;
+    struct retained_buffer *retained = memory ? malloc(sizeof *retained) : NULL;
     if (!retained)
         return; /* out of memory: leak it */
-    *retained = (struct retained){atomic_load(&first), memory};
+    *retained = (struct retained_buffer){atomic_load(&first), memory};
     while (!atomic_compare_exchange_weak(&first, &retained->next, retained))
         ;
 }

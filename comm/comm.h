@@ -45,8 +45,8 @@ enum comm_i64_op { COMM_SUM, COMM_MAX, COMM_OR };
 
 struct comm_options {
     uint64_t deadline_ns;   /* compared with clock_now_ns(); 0: none, see set_timeout */
-    const char *purpose;    /* names the work in errors; borrowed until it is done */
-    const char *trace_name; /* static name of the work in a trace; NULL: the operation's */
+    const char *purpose;    /* names the work in errors; borrowed until the work is done */
+    const char *trace_name; /* static; names the work in a trace; NULL: the operation's name */
     /* Work on device buffers starts after work queued on this stream. NULL: immediately. */
     struct device_stream *stream;
 };
@@ -67,8 +67,8 @@ enum {
     COMM_MESSAGE_TAGS = 62, /* tags 0 .. 61 work with every backend */
 };
 
-/* Hooks are required unless optional. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another rank
- * made a different call), -EIO. Sizes are the same on all ranks unless stated otherwise. */
+/* Hooks are required unless marked optional. Errors: -ETIMEDOUT, -ECONNABORTED, -EPROTO (another
+ * rank made a different call), -EIO. Sizes are the same on all ranks unless stated otherwise. */
 struct comm_ops {
     const char *name; /* "self", "mpi", "tcp", "nccl" */
 
@@ -142,7 +142,7 @@ struct comm {
 /* Blocks until the work is done; returns its status. -ETIMEDOUT names late ranks. */
 int comm_wait(struct comm *comm, struct comm_work *work, struct err *err);
 
-/* Call optional hooks. If the hook is missing: do nothing, return 0, or write "". */
+/* Call optional hooks. If the hook is missing, they do nothing, return 0, or write "". */
 void comm_set_activity(struct comm *comm, const char *activity, uint64_t step, bool may_be_slow);
 void comm_add_tracks(struct comm *comm, struct trace *trace);
 int comm_check(struct comm *comm, struct err *err);

@@ -8,11 +8,12 @@
  *
  * It is a separate library, libmillrace_mpi, so that other programs do not need MPI.
  *
- * Ranks exchange point-to-point messages, so a missed deadline names the late ranks. It ends the
- * run, like an abort: on all ranks, all communicators from one open call end with -ECONNABORTED
- * (-ETIMEDOUT on the rank that missed the deadline), and MPI is not called again. Messages in
- * flight are not canceled; the process can only close its communicators and exit. The launcher
- * (mpirun, srun --kill-on-bad-exit) then kills the remaining ranks, as it does when a rank dies.
+ * Ranks exchange point-to-point messages, so the error of a missed deadline names the late ranks.
+ * Like an abort, a missed deadline ends the run: on all ranks, all communicators from one open call
+ * end with -ECONNABORTED (-ETIMEDOUT on the rank that missed the deadline), and MPI is not called
+ * again. Messages in flight are not canceled; the process can only close its communicators and
+ * exit. The launcher (mpirun, srun --kill-on-bad-exit) then kills the remaining ranks, as it does
+ * when a rank dies.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently. Exception:
  * the first COMM_FAST sum on a communicator creates an MPI communicator, which is collective. Such
@@ -40,7 +41,7 @@ struct comm_mpi_options {
  * finalized and cannot restart. */
 int comm_mpi_open(const struct comm_mpi_options *options, struct comm **ret_comm, struct err *err);
 
-/* The millrace version of this library; static. */
+/* This library's millrace version; static. */
 const char *comm_mpi_version(void);
 /* Writes MPI's name and version, "Open MPI v4.1.4". Works before MPI is initialized. Returns
  * text. */

@@ -19,11 +19,11 @@ struct comm_wrapper {
     struct comm base;
     struct comm *inner;
     struct comm_counts *counts; /* NULL: none */
-    bool owns_inner;            /* split from another wrapper, whose deadlock it borrows */
+    bool owns_inner;            /* split from another wrapper; borrows its deadlock */
     bool has_failed;
     uint64_t timeout_ns;       /* for a split */
     struct deadlock *deadlock; /* NULL: a single rank */
-    uint64_t communicator;
+    uint64_t communicator_id;
     uint64_t calls_count;
     struct comm_call *calls; /* [ranks] */
     /* [ranks][2 * ranks]: bytes that each rank sends to, then expects from, each rank */
@@ -63,7 +63,7 @@ static int compare_calls(const struct comm_wrapper *comm, struct err *err)
         comm_call_format(&comm->calls[0], expected);
         comm_call_format(&comm->calls[r], found);
         err_set(err, -EPROTO, "ranks do not make the same calls: call %" PRIu64 " of rank %d",
-                comm->calls[r].number, r);
+                comm->calls[r].sequence_number, r);
         err_expected(err, "%s, as on rank 0", expected);
         err_found(err, "%s", found);
         return -EPROTO;
@@ -111,8 +111,8 @@ static int check_call(struct comm *base, const char *name, uint64_t size, const 
         return 0;
     struct comm_call *own = &comm->calls[base->rank];
     comm_call_init(own, name, size, unit, options ? options->purpose : NULL);
-    own->communicator = comm->communicator;
-    own->number = ++comm->calls_count;
+    own->communicator_id = comm->communicator_id;
+    own->sequence_number = ++comm->calls_count;
     int status = gather_from_all(comm, comm->calls, sizeof *own, &checking, err);
     return status ? status : agree_on_error(comm, compare_calls(comm, err), &checking, err);
 }
@@ -130,8 +130,8 @@ static int compare_slices(const struct comm_wrapper *comm, struct err *err)
             err_set(err, -EPROTO,
                     "ranks do not make the same calls: call %" PRIu64
                     ", %s%s%s: rank %zu does not send what rank %zu expects",
-                    call->number, call->name, *call->purpose ? " for " : "", call->purpose, from,
-                    to);
+                    call->sequence_number, call->name, *call->purpose ? " for " : "", call->purpose,
+                    from, to);
             err_expected(err, "%" PRIu64 " bytes", expected);
             err_found(err, "%" PRIu64, sent);
             return -EPROTO;
@@ -287,10 +287,10 @@ static void wrapper_describe_library(const struct comm *comm, char text[COMM_LIB
     comm_describe_library(((const struct comm_wrapper *)comm)->inner, text);
 }
 
-/* Equal on the ranks of one color. */
-static uint64_t hash_split(const struct comm_wrapper *comm, int color)
+/* The same on all ranks of a color. */
+static uint64_t split_communicator_id(const struct comm_wrapper *comm, int color)
 {
-    const uint64_t from[] = {comm->communicator, comm->calls_count, (uint64_t)color};
+    const uint64_t from[] = {comm->communicator_id, comm->calls_count, (uint64_t)color};
     return hash_64(from, sizeof from);
 }
 
@@ -318,7 +318,7 @@ static int wrapper_split(struct comm *base, int color, int key, struct comm **re
         made->counts = comm->counts;
         made->timeout_ns = comm->timeout_ns;
         made->deadlock = comm->deadlock;
-        made->communicator = hash_split(comm, color);
+        made->communicator_id = split_communicator_id(comm, color);
     }
     *ret_comm = made ? &made->base : NULL;
     return 0;

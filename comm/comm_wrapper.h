@@ -3,8 +3,8 @@
  * from it are wrapped too; close them first.
  *
  * **Counting** ignores data that a rank sends to itself. An all-gather counts its data once per
- * other rank, a reduce-scatter one slice per other rank, an all-reduce its values once each way,
- * independent of the backend's algorithm.
+ * other rank, a reduce-scatter one slice per other rank, an all-reduce its values once each way.
+ * The backend's algorithm does not matter.
  *
  * **Checking**, for debugging, detects ranks that make different calls. Before each collective, the
  * ranks exchange the number, size and purpose of the call. If these differ, all ranks fail with
@@ -49,8 +49,8 @@ static inline struct comm_traffic comm_counts_since(const struct comm_counts *co
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
                       struct err *err);
 
-/* Collective over inner, which is borrowed for exclusive use. timeout_ns: for all ranks to reach
- * a split; 0: none. */
+/* Collective over inner, which is borrowed for exclusive use. timeout_ns: limits how long a split
+ * waits for all ranks; 0: none. */
 int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm,
                       struct err *err);
 

@@ -27,9 +27,9 @@ struct wait_state {
 
 struct deadlock {
     struct comm *comm; /* used by the thread only */
-    pthread_t main, thread;
+    pthread_t main_thread, thread;
     pthread_mutex_t mutex; /* guards the fields below, except those marked thread only */
-    pthread_cond_t closing;
+    pthread_cond_t close_requested;
     struct wait_state own;
     uint64_t serials_count;
     int status;
@@ -45,8 +45,8 @@ static bool is_reached_by_all(const struct wait_state *waits, int ranks,
 {
     uint64_t arrived = 0;
     for (int r = 0; r < ranks; r++)
-        arrived += waits[r].call.communicator == wait->call.communicator &&
-                   waits[r].call.number == wait->call.number;
+        arrived += waits[r].call.communicator_id == wait->call.communicator_id &&
+                   waits[r].call.sequence_number == wait->call.sequence_number;
     return arrived == wait->ranks;
 }
 
@@ -68,8 +68,8 @@ static void set_verdict(struct deadlock *deadlock)
     struct err *err = &deadlock->verdict;
     int r = 1;
     while (r + 1 < deadlock->comm->ranks &&
-           waits[r].call.communicator == waits[0].call.communicator &&
-           waits[r].call.number == waits[0].call.number)
+           waits[r].call.communicator_id == waits[0].call.communicator_id &&
+           waits[r].call.sequence_number == waits[0].call.sequence_number)
         r++; /* a deadlock requires ranks in different calls */
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->status = -EPROTO;
@@ -82,9 +82,9 @@ static void set_verdict(struct deadlock *deadlock)
             "ranks do not make the same calls: they wait for each other, rank 0 in call %" PRIu64
             " on a communicator of %" PRIu64 " ranks, rank %d in call %" PRIu64
             " on %s of %" PRIu64,
-            waits[0].call.number, waits[0].ranks, r, waits[r].call.number,
-            waits[r].call.communicator == waits[0].call.communicator ? "the same communicator"
-                                                                     : "another communicator",
+            waits[0].call.sequence_number, waits[0].ranks, r, waits[r].call.sequence_number,
+            waits[r].call.communicator_id == waits[0].call.communicator_id ? "the same communicator"
+                                                                           : "another communicator",
             waits[r].ranks);
         err_expected(err, "%s, as on rank 0", expected);
         err_found(err, "%s", found);
@@ -95,19 +95,19 @@ static void set_verdict(struct deadlock *deadlock)
 /* ---- The thread. ---- */
 
 /* Returns false if this rank is closing. */
-static bool pause_and_copy_own(struct deadlock *deadlock, struct wait_state *ret_own)
+static bool sleep_and_copy_own_state(struct deadlock *deadlock, struct wait_state *ret_own)
 {
     struct timespec until = clock_timespec(clock_now_ns() + PERIOD_NS);
     int status = 0;
     pthread_mutex_lock(&deadlock->mutex);
     while (!deadlock->own.is_closing && status == 0)
-        status = pthread_cond_timedwait(&deadlock->closing, &deadlock->mutex, &until);
+        status = pthread_cond_timedwait(&deadlock->close_requested, &deadlock->mutex, &until);
     *ret_own = deadlock->own;
     pthread_mutex_unlock(&deadlock->mutex);
     return !ret_own->is_closing;
 }
 
-static int exchange(struct deadlock *deadlock)
+static int exchange_states(struct deadlock *deadlock)
 {
     const struct comm_options options = {.purpose = "the deadlock check"};
     struct comm *comm = deadlock->comm;
@@ -120,7 +120,7 @@ static int exchange(struct deadlock *deadlock)
     return status;
 }
 
-static bool any_closing(const struct deadlock *deadlock)
+static bool any_rank_is_closing(const struct deadlock *deadlock)
 {
     for (int r = 0; r < deadlock->comm->ranks; r++)
         if (deadlock->waits[r].is_closing)
@@ -134,13 +134,13 @@ static void *watch_ranks(void *argument)
     size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
     for (int rounds = 0; rounds < DEADLOCK_ROUNDS;) {
         memcpy(deadlock->previous, deadlock->waits, bytes);
-        bool stays = pause_and_copy_own(deadlock, &deadlock->waits[deadlock->comm->rank]);
-        if (exchange(deadlock) || !stays || any_closing(deadlock))
+        bool stays = sleep_and_copy_own_state(deadlock, &deadlock->waits[deadlock->comm->rank]);
+        if (exchange_states(deadlock) || !stays || any_rank_is_closing(deadlock))
             return NULL;
         rounds = is_stuck(deadlock) ? rounds + 1 : 0;
     }
     set_verdict(deadlock);
-    exchange(deadlock); /* all ranks have the verdict before one ends the run */
+    exchange_states(deadlock); /* all ranks have the verdict before one ends the run */
     deadlock->comm->ops->abort(deadlock->comm);
     return NULL;
 }
@@ -149,7 +149,7 @@ static void *watch_ranks(void *argument)
 
 static void free_memory(struct deadlock *deadlock)
 {
-    pthread_cond_destroy(&deadlock->closing);
+    pthread_cond_destroy(&deadlock->close_requested);
     pthread_mutex_destroy(&deadlock->mutex);
     free(deadlock->previous);
     if (deadlock->has_failed)
@@ -171,9 +171,10 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
         return err_set(err, -ENOMEM, "not enough memory to watch the calls of %d ranks",
                        world->ranks);
     }
-    *deadlock = (struct deadlock){.main = pthread_self(), .waits = waits, .previous = previous};
+    *deadlock =
+        (struct deadlock){.main_thread = pthread_self(), .waits = waits, .previous = previous};
     pthread_mutex_init(&deadlock->mutex, NULL);
-    thread_cond_init(&deadlock->closing);
+    thread_cond_init(&deadlock->close_requested);
     int status = world->ops->split(world, 0, world->rank, &deadlock->comm, err);
     if (!status) {
         status = thread_start(&deadlock->thread, watch_ranks, deadlock);
@@ -195,7 +196,7 @@ void deadlock_close(struct deadlock *deadlock)
         return;
     pthread_mutex_lock(&deadlock->mutex);
     deadlock->own.is_closing = 1;
-    pthread_cond_signal(&deadlock->closing);
+    pthread_cond_signal(&deadlock->close_requested);
     pthread_mutex_unlock(&deadlock->mutex);
     pthread_join(deadlock->thread, NULL);
     comm_close(deadlock->comm);
@@ -204,7 +205,7 @@ void deadlock_close(struct deadlock *deadlock)
 
 static bool is_main_thread(const struct deadlock *deadlock)
 {
-    return deadlock && pthread_equal(deadlock->main, pthread_self());
+    return deadlock && pthread_equal(deadlock->main_thread, pthread_self());
 }
 
 void deadlock_enter(struct deadlock *deadlock, const struct comm_call *call, int ranks)

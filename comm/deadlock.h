@@ -6,7 +6,7 @@
  * has been reached by all of its ranks. All ranks then reach the same verdict, and all work of the
  * process ends with -ECONNABORTED. Slow ranks are not reported: they do not wait in a call.
  *
- * Threads: enter and leave may be called from any thread, and ignore all but the one that called
+ * Threads: enter and leave may be called from any thread, but ignore all except the one that called
  * open.
  */
 #ifndef MILLRACE_COMM_DEADLOCK_H

@@ -1,7 +1,7 @@
 /*
  * engine — a thread that moves messages between ranks: the common part of comm_mpi and comm_tcp.
  *
- * Each backend's engine and operation structs embed the two below as their first members. An
+ * Each backend's structs embed struct engine and struct engine_op as their first members. An
  * operation moves a round of messages. When all of them are done, `advance` processes the received
  * data and may plan another round:
  *
@@ -36,7 +36,7 @@ enum {
     ENGINE_PURPOSE_BYTES = 120,
     ENGINE_ACTIVITY_BYTES = 80,
     ENGINE_COMMS_MAX = 256, /* open at once per process */
-    ENGINE_QUERIED_MAX = 3, /* late ranks to ask */
+    ENGINE_QUERIED_MAX = 3, /* late ranks queried per operation */
 };
 
 struct engine;
@@ -71,7 +71,7 @@ struct engine_op {
     const char *trace_name;             /* names the operation in a trace; static */
     uint64_t trace_began_ns;            /* when the thread started it; 0: not traced */
     uint64_t sent_bytes;                /* in all rounds */
-    uint64_t sum;                       /* bit of a deterministic sum in sums_in_flight */
+    uint64_t sum_bit;                   /* bit of a deterministic sum in sums_in_flight */
     const int *world_ranks;             /* [rank of the communicator] */
     int ranks;
 
@@ -80,9 +80,9 @@ struct engine_op {
     struct err detail;
 };
 
-/* Backend hooks. Required unless optional. */
+/* Backend hooks. Required unless marked optional. */
 struct engine_ops {
-    size_t op_bytes; /* of the backend's operation, zeroed when allocated */
+    size_t op_bytes; /* size of the backend's operation, which is allocated zeroed */
     void (*deinit)(struct engine_op *op);
     /* Adds the message to the round (planned_count). */
     int (*plan)(struct engine_op *op, const struct engine_message *message);
@@ -118,15 +118,15 @@ struct engine {
     atomic_int comms_count;
     _Atomic uint64_t timeout_ns; /* see set_timeout in comm.h */
 
-    struct engine_op *active; /* thread only, like track */
+    struct engine_op *active_ops; /* thread only, like track */
     struct trace_track *track;
 
     pthread_mutex_t mutex;  /* guards all members below */
     pthread_cond_t changed; /* signals completion to callers */
-    bool quit, abort_requested, ended;
+    bool quit_requested, abort_requested, has_ended;
     /* Why the run was or will be ended. After abort_requested is set, only the thread writes it. */
     char reason[ENGINE_REASON_BYTES];
-    struct engine_op *queue_first, *queue_last, *unused, *allocated;
+    struct engine_op *queue_first, *queue_last, *unused_ops, *allocated_ops;
     struct trace_track *next_track;         /* next value of track */
     bool comm_id_is_used[ENGINE_COMMS_MAX]; /* [id % ENGINE_COMMS_MAX] */
     unsigned next_comm_id;                  /* delays reuse of ids */

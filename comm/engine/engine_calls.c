@@ -19,7 +19,7 @@ void engine_init(struct engine *engine, const struct engine_ops *ops)
 
 void engine_deinit(struct engine *engine)
 {
-    for (struct engine_op *op = engine->allocated, *next; op; op = next) {
+    for (struct engine_op *op = engine->allocated_ops, *next; op; op = next) {
         next = op->next_allocated;
         engine->ops->deinit(op);
         free(op->scratch);
@@ -64,7 +64,7 @@ int engine_ended_error(const struct engine *engine, struct err *err)
 int engine_check(struct engine *engine, struct err *err)
 {
     pthread_mutex_lock(&engine->mutex);
-    int status = engine->ended ? engine_ended_error(engine, err) : 0;
+    int status = engine->has_ended ? engine_ended_error(engine, err) : 0;
     pthread_mutex_unlock(&engine->mutex);
     return status;
 }
@@ -76,8 +76,8 @@ static struct engine_op *allocate_op(struct engine *engine)
         return NULL;
     op->engine = engine;
     pthread_mutex_lock(&engine->mutex);
-    op->next_allocated = engine->allocated;
-    engine->allocated = op;
+    op->next_allocated = engine->allocated_ops;
+    engine->allocated_ops = op;
     pthread_mutex_unlock(&engine->mutex);
     return op;
 }
@@ -85,10 +85,10 @@ static struct engine_op *allocate_op(struct engine *engine)
 int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct err *err)
 {
     pthread_mutex_lock(&engine->mutex);
-    int status = engine->ended ? engine_ended_error(engine, err) : 0;
-    struct engine_op *op = engine->unused;
+    int status = engine->has_ended ? engine_ended_error(engine, err) : 0;
+    struct engine_op *op = engine->unused_ops;
     if (!status && op)
-        engine->unused = op->next;
+        engine->unused_ops = op->next;
     pthread_mutex_unlock(&engine->mutex);
     if (status)
         return status;
@@ -99,7 +99,7 @@ int engine_op_acquire(struct engine *engine, struct engine_op **ret_op, struct e
     op->next = NULL;
     op->advance = NULL;
     op->planned_count = op->done_count = 0;
-    op->deadline_ns = op->wait_began_ns = op->trace_began_ns = op->sent_bytes = op->sum = 0;
+    op->deadline_ns = op->wait_began_ns = op->trace_began_ns = op->sent_bytes = op->sum_bit = 0;
     op->is_done = false;
     op->status = 0;
     err_clear(&op->detail);
@@ -111,8 +111,8 @@ void engine_op_release(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
-    op->next = engine->unused;
-    engine->unused = op;
+    op->next = engine->unused_ops;
+    engine->unused_ops = op;
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -132,8 +132,8 @@ void engine_start(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
-    bool is_over = engine->ended;
-    if (is_over) {
+    bool run_ended = engine->has_ended;
+    if (run_ended) {
         op->status = engine_ended_error(engine, &op->detail);
         op->is_done = true;
     } else {
@@ -144,7 +144,7 @@ void engine_start(struct engine_op *op)
         engine->queue_last = op;
     }
     pthread_mutex_unlock(&engine->mutex);
-    if (!is_over)
+    if (!run_ended)
         engine->ops->wake(engine);
 }
 
@@ -168,7 +168,7 @@ void engine_wait(struct engine_op *op)
 void engine_quit(struct engine *engine)
 {
     pthread_mutex_lock(&engine->mutex);
-    engine->quit = true;
+    engine->quit_requested = true;
     pthread_cond_broadcast(&engine->changed);
     pthread_mutex_unlock(&engine->mutex);
     engine->ops->wake(engine);

@@ -37,7 +37,7 @@ int engine_comm_start(struct comm *base, struct engine_op *op, int status,
                       const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     if (status) {
-        engine_comm_of(base)->sums_in_flight &= ~op->sum;
+        engine_comm_of(base)->sums_in_flight &= ~op->sum_bit;
         engine_op_release(op);
         return err_set(err, status, "out of memory for an exchange of %d ranks", base->ranks);
     }
@@ -52,7 +52,7 @@ int engine_comm_start(struct comm *base, struct engine_op *op, int status,
 static int end_work(struct comm_work *work, struct err *err)
 {
     struct engine_op *op = work->state;
-    engine_comm_of(work->comm)->sums_in_flight &= ~op->sum;
+    engine_comm_of(work->comm)->sums_in_flight &= ~op->sum_bit;
     work->status = op->status;
     work->done = true;
     work->state = NULL;
@@ -118,14 +118,14 @@ void engine_comm_abort(struct comm *comm)
 {
     struct engine *engine = engine_comm_of(comm)->engine;
     pthread_mutex_lock(&engine->mutex);
-    if (!engine->ended && !engine->abort_requested) {
+    if (!engine->has_ended && !engine->abort_requested) {
         snprintf(engine->reason, sizeof engine->reason, "rank %d aborted it", engine->rank);
         engine->abort_requested = true;
     }
     pthread_mutex_unlock(&engine->mutex);
     engine->ops->wake(engine);
     pthread_mutex_lock(&engine->mutex);
-    while (!engine->ended)
+    while (!engine->has_ended)
         pthread_cond_wait(&engine->changed, &engine->mutex);
     pthread_mutex_unlock(&engine->mutex);
 }
@@ -287,7 +287,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
     struct engine_comm *comm = engine_comm_of(base);
     struct split_request *requests = calloc((size_t)base->ranks, sizeof *requests);
     struct comm *made = NULL;
-    unsigned id = NO_COMM_ID; /* tells the other ranks that no id is free */
+    unsigned id = NO_COMM_ID; /* signals to the other ranks that no id is free */
     if (!requests)
         return err_set(err, -ENOMEM, "not enough memory to split %d ranks", base->ranks);
     engine_alloc_comm_id(comm->engine, &id, NULL);

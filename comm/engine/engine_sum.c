@@ -16,8 +16,8 @@ struct deterministic_sum {
     struct comm *comm;
     const char *send;
     char *receive;
-    size_t stride_bytes;                       /* between leaves: a piece, or a shorter slice */
-    size_t slice_bytes, at_bytes, piece_bytes; /* at_bytes: offset of the piece in flight */
+    size_t stride_bytes; /* between leaves: the size of a piece, or of a smaller slice */
+    size_t slice_bytes, piece_offset, piece_bytes; /* piece_offset: offset of the piece in flight */
     uint64_t tag;
     enum dtype dtype;
 };
@@ -46,7 +46,7 @@ static void reduce_i64(int64_t *values, const int64_t *received, size_t count, e
     }
 }
 
-/* The scratch contains the struct, then the words of all ranks, including those to send. */
+/* The scratch contains the struct, then the words of all ranks, including this rank's. */
 static int reduce_received(struct engine_op *op, struct err *err)
 {
     (void)err;
@@ -85,11 +85,11 @@ static int plan_piece(struct engine_op *op)
 {
     struct deterministic_sum *sum = op->scratch;
     struct comm *comm = sum->comm;
-    size_t left = sum->slice_bytes - sum->at_bytes, own = (size_t)comm->rank;
+    size_t left = sum->slice_bytes - sum->piece_offset, own = (size_t)comm->rank;
     char *leaves = (char *)(sum + 1);
     int status = 0;
     sum->piece_bytes = bytes_min(left, PIECE_BYTES);
-    memcpy(leaves + own * sum->stride_bytes, sum->send + own * sum->slice_bytes + sum->at_bytes,
+    memcpy(leaves + own * sum->stride_bytes, sum->send + own * sum->slice_bytes + sum->piece_offset,
            sum->piece_bytes);
     for (int i = 1; i < comm->ranks && !status; i++) {
         size_t rank = (size_t)engine_comm_peer(comm, i);
@@ -97,7 +97,7 @@ static int plan_piece(struct engine_op *op)
                                           leaves + rank * sum->stride_bytes, sum->piece_bytes);
         if (!status)
             status = engine_comm_plan_send(comm, op, (int)rank, sum->tag,
-                                           sum->send + rank * sum->slice_bytes + sum->at_bytes,
+                                           sum->send + rank * sum->slice_bytes + sum->piece_offset,
                                            sum->piece_bytes);
     }
     return status;
@@ -111,9 +111,9 @@ static int sum_piece(struct engine_op *op, struct err *err)
     do {
         tree_sum(leaves, ranks, sum->stride_bytes, sum->piece_bytes / dtype_bytes(sum->dtype),
                  sum->dtype);
-        memcpy(sum->receive + sum->at_bytes, leaves, sum->piece_bytes);
-        sum->at_bytes += sum->piece_bytes;
-        if (sum->at_bytes == sum->slice_bytes)
+        memcpy(sum->receive + sum->piece_offset, leaves, sum->piece_bytes);
+        sum->piece_offset += sum->piece_bytes;
+        if (sum->piece_offset == sum->slice_bytes)
             return 0;
         if (plan_piece(op))
             return err_set(err, -ENOMEM, "out of memory for an exchange of %zu ranks", ranks);
@@ -133,7 +133,7 @@ static int acquire_sum_tag(struct comm *base, struct engine_op *op, struct err *
                        COMM_DETERMINISTIC_MAX);
     comm->sums_count++;
     comm->sums_in_flight |= bit;
-    op->sum = bit;
+    op->sum_bit = bit;
     return (int)number;
 }
 
@@ -142,7 +142,7 @@ int engine_comm_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                const struct comm_options *options, struct comm_work *work,
                                struct err *err)
 {
-    static_assert(COMM_DETERMINISTIC_MAX <= 64, "a bit each");
+    static_assert(COMM_DETERMINISTIC_MAX <= 64, "one bit per sum");
     struct engine_op *op;
     (void)order;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);

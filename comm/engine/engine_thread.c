@@ -18,16 +18,16 @@ enum {
 
 /* The end of an operation, and of the run. */
 
-static void deactivate(struct engine_op *op)
+static void deactivate_op(struct engine_op *op)
 {
-    struct engine_op **link = &op->engine->active;
+    struct engine_op **link = &op->engine->active_ops;
     while (*link != op)
         link = &(*link)->next;
     *link = op->next;
 }
 
 /* The operation must no longer be active. */
-static void finish(struct engine_op *op, int status, const struct err *detail)
+static void finish_op(struct engine_op *op, int status, const struct err *detail)
 {
     struct engine *engine = op->engine;
     if (!status)
@@ -41,14 +41,15 @@ static void finish(struct engine_op *op, int status, const struct err *detail)
     pthread_mutex_unlock(&engine->mutex);
 }
 
-/* Also finishes queued operations, which the thread will not take over. */
-static void end_queue(struct engine *engine, const struct err *own, struct err *ret_detail)
+/* Also finishes operations that are still queued. */
+static void end_queued_ops(struct engine *engine, const struct err *own_failure,
+                           struct err *ret_detail)
 {
     pthread_mutex_lock(&engine->mutex);
-    engine->ended = true;
+    engine->has_ended = true;
     engine_ended_error(engine, ret_detail);
-    if (own)
-        *ret_detail = *own;
+    if (own_failure)
+        *ret_detail = *own_failure;
     for (struct engine_op *op = engine->queue_first; op; op = op->next) {
         op->status = ret_detail->code;
         op->detail = *ret_detail;
@@ -59,11 +60,11 @@ static void end_queue(struct engine *engine, const struct err *own, struct err *
     pthread_mutex_unlock(&engine->mutex);
 }
 
-void engine_end_run(struct engine *engine, const char *reason, const struct err *own,
-                    bool others_know)
+void engine_end_run(struct engine *engine, const char *reason, const struct err *own_failure,
+                    bool others_are_notified)
 {
     struct err detail = {0};
-    if (engine->ended)
+    if (engine->has_ended)
         return;
     pthread_mutex_lock(&engine->mutex);
     /* From here on, callers do not change `reason`, which is sent to the other ranks. */
@@ -71,18 +72,18 @@ void engine_end_run(struct engine *engine, const char *reason, const struct err 
     memmove(engine->reason, reason, strnlen(reason, ENGINE_REASON_BYTES - 1) + 1);
     engine->reason[ENGINE_REASON_BYTES - 1] = '\0';
     pthread_mutex_unlock(&engine->mutex);
-    if (!others_know)
+    if (!others_are_notified)
         engine->ops->notify_others(engine);
-    end_queue(engine, own, &detail);
-    for (struct engine_op *op = engine->active, *next; op; op = next) {
+    end_queued_ops(engine, own_failure, &detail);
+    for (struct engine_op *op = engine->active_ops, *next; op; op = next) {
         next = op->next; /* the caller may reuse op when it is done */
-        finish(op, detail.code, &detail);
+        finish_op(op, detail.code, &detail);
     }
-    engine->active = NULL;
+    engine->active_ops = NULL;
 }
 
 /* Fails an active operation. */
-static void fail(struct engine_op *op, const struct err *detail)
+static void fail_op(struct engine_op *op, const struct err *detail)
 {
     struct engine *engine = op->engine;
     char reason[ENGINE_REASON_BYTES];
@@ -95,9 +96,9 @@ static void fail(struct engine_op *op, const struct err *detail)
 
 /* Progress. */
 
-struct engine_op *engine_take_submitted(struct engine *engine)
+struct engine_op *engine_take_queued_ops(struct engine *engine)
 {
-    struct engine_op *first = engine->queue_first, **link = &engine->active;
+    struct engine_op *first = engine->queue_first, **link = &engine->active_ops;
     while (*link)
         link = &(*link)->next;
     *link = first;
@@ -106,7 +107,7 @@ struct engine_op *engine_take_submitted(struct engine *engine)
     return first;
 }
 
-static bool post(struct engine_op *op)
+static bool post_op(struct engine_op *op)
 {
     struct engine *engine = op->engine;
     struct err detail = {0};
@@ -115,13 +116,13 @@ static bool post(struct engine_op *op)
     int status = engine->ops->post(op, &detail);
     trace_end(engine->track, "post", op->trace_began_ns);
     if (status)
-        fail(op, &detail);
+        fail_op(op, &detail);
     return !status;
 }
 
 void engine_start_ops(struct engine *engine, struct engine_op *first, bool abort_requested)
 {
-    for (struct engine_op *op = first; op && post(op); op = op->next)
+    for (struct engine_op *op = first; op && post_op(op); op = op->next)
         ;
     if (abort_requested)
         engine_end_run(engine, engine->reason, NULL, false);
@@ -147,7 +148,7 @@ static int advance_rounds(struct engine_op *op, bool *ret_done, struct err *err)
     return 0;
 }
 
-static bool progress(struct engine_op *op)
+static bool progress_op(struct engine_op *op)
 {
     const struct engine_ops *ops = op->engine->ops;
     struct err detail = {0};
@@ -155,10 +156,10 @@ static bool progress(struct engine_op *op)
     int count = ops->poll ? ops->poll(op, &detail) : 0;
     int status = count < 0 ? count : advance_rounds(op, &done, &detail);
     if (status) {
-        fail(op, &detail);
+        fail_op(op, &detail);
     } else if (done) {
-        deactivate(op);
-        finish(op, 0, &detail);
+        deactivate_op(op);
+        finish_op(op, 0, &detail);
     }
     return count > 0 || done;
 }
@@ -166,9 +167,9 @@ static bool progress(struct engine_op *op)
 bool engine_progress(struct engine *engine)
 {
     bool has_progressed = false;
-    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
+    for (struct engine_op *op = engine->active_ops, *next; op && !engine->has_ended; op = next) {
         next = op->next;
-        has_progressed = progress(op) || has_progressed;
+        has_progressed = progress_op(op) || has_progressed;
     }
     return has_progressed;
 }
@@ -250,7 +251,7 @@ static void fail_late(struct engine_op *op, const int *late, const char *const *
     err_found(&detail, "%s", text);
     err_advise(&detail,
                "look for the rank that stopped or is slow; raise the timeout if it is only slow");
-    fail(op, &detail);
+    fail_op(op, &detail);
 }
 
 /* A rank must answer within ANSWER_NS or, if the operation has no deadline, within the engine's
@@ -269,7 +270,7 @@ static void query_late(struct engine_op *op)
         uint64_t queried_ns;
         answers[i] =
             engine->ops->query_activity(engine, op->world_ranks[late[i]], since_ns, &queried_ns);
-        if (queried_ns < since_ns) /* asked for an earlier operation */
+        if (queried_ns < since_ns) /* queried for an earlier operation */
             queried_ns = since_ns;
         answered += answers[i] != NULL;
         asks_for_time = asks_for_time || (answers[i] && answers[i][0] == '+');
@@ -286,7 +287,7 @@ static void query_late(struct engine_op *op)
 void engine_check_deadlines(struct engine *engine)
 {
     uint64_t now_ns = clock_now_ns();
-    for (struct engine_op *op = engine->active, *next; op && !engine->ended; op = next) {
+    for (struct engine_op *op = engine->active_ops, *next; op && !engine->has_ended; op = next) {
         next = op->next;
         if (now_ns >= engine_op_deadline_ns(op))
             query_late(op);

@@ -1,7 +1,7 @@
 /*
  * engine_thread — steps of the backend's thread loop:
  *
- *     engine_take_submitted         with the mutex held
+ *     engine_take_queued_ops        with the mutex held
  *     engine_start_ops              posts their messages
  *     ...                           moves bytes, handles control messages
  *     engine_progress               starts rounds, finishes operations
@@ -18,7 +18,7 @@
 #include "comm/engine/engine.h"
 
 /* Activates the queued operations and returns the first. Call with the mutex held. */
-struct engine_op *engine_take_submitted(struct engine *engine);
+struct engine_op *engine_take_queued_ops(struct engine *engine);
 /* Posts the operations, starting with `first`; ends the run if abort_requested. */
 void engine_start_ops(struct engine *engine, struct engine_op *first, bool abort_requested);
 /* Returns true if a message or an operation completed. A failed operation ends the run. */
@@ -29,13 +29,13 @@ bool engine_progress(struct engine *engine);
 void engine_check_deadlines(struct engine *engine);
 
 /* The operation's deadline or, if it has none, wait_began_ns plus the engine's timeout. UINT64_MAX:
- * neither. */
+ * there is no limit. */
 uint64_t engine_op_deadline_ns(const struct engine_op *op);
 
-/* Ends the run; has no effect if it has already ended. own: this process's failure that caused it,
- * or NULL. */
-void engine_end_run(struct engine *engine, const char *reason, const struct err *own,
-                    bool others_know);
+/* Ends the run; has no effect if it has already ended. own_failure: this process's failure that
+ * caused it, or NULL. */
+void engine_end_run(struct engine *engine, const char *reason, const struct err *own_failure,
+                    bool others_are_notified);
 /* -ECONNABORTED with the reason. May be called from any thread, with the mutex held. */
 int engine_ended_error(const struct engine *engine, struct err *err);
 /* Writes the answer to a waiting rank: '+' if it should wait longer, else '-', then the activity:

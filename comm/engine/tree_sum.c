@@ -1,9 +1,9 @@
 /*
  * tree_sum — see tree_sum.h.
  *
- * At each level, leaf i adds leaf i + width if i is a multiple of 2 * width. This computes T: in
- * both, the number of leaves in the left operand is a power of two, and an unpaired right operand
- * moves up unchanged.
+ * At each level, leaf i adds leaf i + width if i is a multiple of 2 * width. This order is that of
+ * T: the number of leaves in the left operand is a power of two, and an unpaired operand moves up
+ * unchanged.
  */
 #include "comm/engine/tree_sum.h"
 

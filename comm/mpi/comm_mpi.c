@@ -1,6 +1,6 @@
 /*
- * comm_mpi — see comm_mpi.h. mpi_engine moves the messages of engine_comm.h; mpi_fast.h adds sums
- * by the MPI library.
+ * comm_mpi — see comm_mpi.h. mpi_engine moves the messages of engine_comm.h; mpi_fast.h adds the
+ * MPI library's sums.
  */
 #include "comm/comm_mpi.h"
 

@@ -28,7 +28,7 @@ struct query {
 struct mpi_activity {
     struct engine *engine;
     MPI_Comm control;
-    MPI_Request listening;
+    MPI_Request listen_request;
     struct reply *replies; /* [ranks]: the last reply sent to each */
     struct query *queries; /* [ranks] */
 };
@@ -36,7 +36,7 @@ struct mpi_activity {
 static int post_listen(struct mpi_activity *activity, struct err *err)
 {
     return mpi_check(MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, TAG_QUERY, activity->control,
-                               &activity->listening),
+                               &activity->listen_request),
                      "listening", err);
 }
 
@@ -65,7 +65,7 @@ int mpi_activity_open(struct engine *engine, MPI_Comm control, struct mpi_activi
     return 0;
 }
 
-static void cancel(MPI_Request *request)
+static void cancel_request(MPI_Request *request)
 {
     if (*request == MPI_REQUEST_NULL)
         return;
@@ -73,20 +73,20 @@ static void cancel(MPI_Request *request)
     MPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
-void mpi_activity_close(struct mpi_activity *activity, bool is_over)
+void mpi_activity_close(struct mpi_activity *activity, bool run_ended)
 {
     if (!activity)
         return;
-    if (is_over) {
+    if (run_ended) {
         comm_retain(activity->replies);
         comm_retain(activity->queries);
         comm_retain(activity);
         return;
     }
-    cancel(&activity->listening);
+    cancel_request(&activity->listen_request);
     for (int r = 0; r < activity->engine->ranks; r++)
         if (activity->queries[r].is_in_flight)
-            cancel(&activity->queries[r].reply.request);
+            cancel_request(&activity->queries[r].reply.request);
     free(activity->replies);
     free(activity->queries);
     free(activity);
@@ -96,8 +96,8 @@ void mpi_activity_serve(struct mpi_activity *activity)
 {
     int received = 0;
     MPI_Status query;
-    if (activity->listening == MPI_REQUEST_NULL ||
-        MPI_Test(&activity->listening, &received, &query) != MPI_SUCCESS || !received)
+    if (activity->listen_request == MPI_REQUEST_NULL ||
+        MPI_Test(&activity->listen_request, &received, &query) != MPI_SUCCESS || !received)
         return;
     int rank = query.MPI_SOURCE;
     struct reply *reply = &activity->replies[rank];

@@ -11,11 +11,11 @@
 
 struct mpi_activity;
 
-/* Starts listening for queries. control: other users use other tags. */
+/* Starts listening for queries. Other users of control must use other tags. */
 int mpi_activity_open(struct engine *engine, MPI_Comm control, struct mpi_activity **ret_activity,
                       struct err *err);
-/* is_over: MPI must not be called, and memory is not freed. NULL is fine. */
-void mpi_activity_close(struct mpi_activity *activity, bool is_over);
+/* run_ended: does not call MPI or free memory. NULL is fine. */
+void mpi_activity_close(struct mpi_activity *activity, bool run_ended);
 
 /* Replies to a pending query. Does not block. */
 void mpi_activity_serve(struct mpi_activity *activity);

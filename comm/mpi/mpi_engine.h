@@ -4,8 +4,8 @@
  *     planned -> posted (MPI_Isend, MPI_Irecv) -> all done -> advance -> planned more? ... -> done
  *
  * Waiting: with messages in flight, the engine polls MPI, at first without pauses. To leave shared
- * cores to computation, pauses grow with the time since the last event, from 20 us to 1 ms.
- * Otherwise, it checks every 50 ms whether another rank has ended the run.
+ * cores to computation, pauses grow with the time since the last event, from 20 us to 1 ms. Without
+ * messages in flight, it checks every 50 ms whether another rank has ended the run.
  *
  * Ending: after the end of the run, the engine does not call MPI. MPI may still access posted
  * buffers, so the engine, its operations and their scratch are never freed.

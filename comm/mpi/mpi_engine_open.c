@@ -40,7 +40,7 @@ static void close_engine(struct engine *base)
 {
     struct mpi_engine *engine = mpi_engine_of(base);
     engine_quit(base);
-    if (base->ended)
+    if (base->has_ended)
         comm_retain(engine);
     else
         release(engine);
@@ -79,9 +79,9 @@ static int start_thread(struct mpi_engine *engine, struct err *err)
 int mpi_engine_open(size_t message_bytes_max, struct engine **ret_engine, struct err *err)
 {
     if (atomic_flag_test_and_set(&engine_exists))
-        return err_set(err, -EBUSY,
-                       "MPI is in use by another communicator of all ranks (split that one), or "
-                       "its run was ended");
+        return err_set(
+            err, -EBUSY,
+            "another communicator of all ranks uses MPI (split that one), or its run has ended");
     struct mpi_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
         atomic_flag_clear(&engine_exists);

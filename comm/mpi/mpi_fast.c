@@ -8,14 +8,15 @@
 #include <errno.h>
 #include <limits.h>
 
-/* State of a sum. Slices of more than INT_MAX elements in total are reduced one after another. */
+/* State of a sum. If the slices have more than INT_MAX elements in total, they are reduced one
+ * after another. */
 struct fast_sum {
     struct comm_mpi *comm;
     const char *send;
     char *receive;
     size_t count;
     enum dtype dtype;
-    bool started;
+    bool is_started;
 };
 
 static struct comm_mpi *mpi_of(struct comm *comm)
@@ -36,7 +37,7 @@ static int create_mpi_comm(struct comm_mpi *comm, struct err *err)
     MPI_Comm_group(world, &all);
     MPI_Group_incl(all, base->base.ranks, base->world_ranks, &members);
     int status = mpi_check(MPI_Comm_create_group(world, members, tag, &comm->mpi_comm),
-                           "making a communicator", err);
+                           "creating a communicator", err);
     MPI_Group_free(&members);
     MPI_Group_free(&all);
     comm->is_created = !status;
@@ -72,9 +73,9 @@ static int start_sum(struct engine_op *op, struct err *err)
     struct fast_sum *fast = op->scratch;
     MPI_Datatype type = fast->dtype == DTYPE_F32 ? MPI_FLOAT : MPI_DOUBLE;
     MPI_Request request;
-    if (fast->started)
+    if (fast->is_started)
         return 0;
-    fast->started = true;
+    fast->is_started = true;
     int status = fast->comm->is_created ? 0 : create_mpi_comm(fast->comm, err);
     if (status)
         return status;
@@ -88,7 +89,7 @@ static int start_sum(struct engine_op *op, struct err *err)
     return status;
 }
 
-/* Plans the arrival check, which comes first. */
+/* Plans the arrival check that precedes the sum. */
 static int plan_arrival_check(struct comm_mpi *comm, struct engine_op *op,
                               const struct fast_sum *request)
 {

@@ -41,7 +41,7 @@ static bool grow_array(void **array, size_t capacity, size_t item_bytes)
     return grown != NULL;
 }
 
-static int grow(struct mpi_op *op)
+static int grow_arrays(struct mpi_op *op)
 {
     size_t capacity = op->capacity ? op->capacity * 2 : 16;
     if (!grow_array((void **)&op->messages, capacity, sizeof *op->messages) ||
@@ -53,10 +53,11 @@ static int grow(struct mpi_op *op)
     return 0;
 }
 
-static int add(struct mpi_op *op, const struct engine_message *message, MPI_Request request)
+static int append_message(struct mpi_op *op, const struct engine_message *message,
+                          MPI_Request request)
 {
     size_t at = op->base.planned_count;
-    if (at == op->capacity && grow(op))
+    if (at == op->capacity && grow_arrays(op))
         return -ENOMEM;
     op->messages[at] = *message;
     op->requests[at] = request;
@@ -71,7 +72,7 @@ int mpi_op_plan(struct engine_op *op, const struct engine_message *message)
     int status;
     do {
         part.bytes = bytes_min(left, max);
-        status = add(mpi_op_of(op), &part, MPI_REQUEST_NULL);
+        status = append_message(mpi_op_of(op), &part, MPI_REQUEST_NULL);
         if (part.bytes > 0)
             part.data = (char *)part.data + part.bytes;
         left -= part.bytes;
@@ -81,7 +82,8 @@ int mpi_op_plan(struct engine_op *op, const struct engine_message *message)
 
 int mpi_op_add_request(struct engine_op *op, MPI_Request request)
 {
-    return add(mpi_op_of(op), &(struct engine_message){.peer = NO_PEER, .is_send = true}, request);
+    return append_message(mpi_op_of(op), &(struct engine_message){.peer = NO_PEER, .is_send = true},
+                          request);
 }
 
 int mpi_op_post(struct engine_op *base, struct err *err)

@@ -30,7 +30,7 @@ int mpi_op_post(struct engine_op *op, struct err *err);
 int mpi_op_poll(struct engine_op *op, struct err *err);
 bool mpi_op_has_unfinished(const struct engine_op *op, int peer, bool is_send);
 
-/* Adds a request made by `advance` instead of a message. */
+/* Adds an MPI request that `advance` posted itself. */
 int mpi_op_add_request(struct engine_op *op, MPI_Request request);
 
 #endif

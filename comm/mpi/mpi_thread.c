@@ -14,7 +14,7 @@
 enum {
     TAG_CONTROL = 0, /* on a communicator shared with mpi_activity */
     NO_PAUSE_NS = 30000,
-    PAUSE_SHARE = 16, /* 1/16 of the time since the last event */
+    PAUSE_DIVISOR = 16, /* 1/16 of the time since the last event */
     PAUSE_FIRST_NS = 20000,
     PAUSE_LAST_NS = 1000000,
     PAUSE_IDLE_NS = 50000000,
@@ -75,8 +75,8 @@ static int duplicate_world(struct mpi_engine *engine, struct err *err)
 
 static void finish_mpi(struct mpi_engine *engine)
 {
-    mpi_activity_close(engine->activity, engine->base.ended);
-    if (engine->base.ended)
+    mpi_activity_close(engine->activity, engine->base.has_ended);
+    if (engine->base.has_ended)
         return; /* other ranks may have exited, so MPI_Finalize may hang */
     if (engine->control_request != MPI_REQUEST_NULL) {
         MPI_Cancel(&engine->control_request);
@@ -129,7 +129,7 @@ static void run_once(struct mpi_engine *engine, struct engine_op *first, bool ab
     engine_start_ops(base, first, abort_requested);
     if (first)
         engine->last_event_ns = clock_now_ns();
-    if (!base->ended)
+    if (!base->has_ended)
         serve_control(engine);
     if (engine_progress(base))
         engine->last_event_ns = clock_now_ns();
@@ -144,7 +144,7 @@ static void pause_thread(struct mpi_engine *engine)
 {
     struct engine *base = &engine->base;
     uint64_t now_ns = clock_now_ns(), pause_ns = PAUSE_IDLE_NS;
-    if (base->active) {
+    if (base->active_ops) {
         uint64_t quiet_ns = now_ns - engine->last_event_ns;
         if (quiet_ns < NO_PAUSE_NS) {
             pthread_mutex_unlock(&base->mutex);
@@ -152,12 +152,12 @@ static void pause_thread(struct mpi_engine *engine)
             pthread_mutex_lock(&base->mutex);
             return;
         }
-        pause_ns = quiet_ns / PAUSE_SHARE;
+        pause_ns = quiet_ns / PAUSE_DIVISOR;
         pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
         pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
     }
     struct timespec until = clock_timespec(now_ns + pause_ns);
-    if (!base->queue_first && !base->abort_requested && !base->quit)
+    if (!base->queue_first && !base->abort_requested && !base->quit_requested)
         pthread_cond_timedwait(&engine->wake, &base->mutex, &until);
 }
 
@@ -165,17 +165,17 @@ static void pause_thread(struct mpi_engine *engine)
 static void serve(struct mpi_engine *engine)
 {
     struct engine *base = &engine->base;
-    while (!base->quit || base->queue_first || base->active) {
-        if (base->ended) { /* no more operations can be queued */
+    while (!base->quit_requested || base->queue_first || base->active_ops) {
+        if (base->has_ended) { /* no more operations can be queued */
             pthread_cond_wait(&engine->wake, &base->mutex);
             continue;
         }
         bool abort_requested = base->abort_requested;
-        struct engine_op *first = engine_take_submitted(base);
+        struct engine_op *first = engine_take_queued_ops(base);
         pthread_mutex_unlock(&base->mutex);
         run_once(engine, first, abort_requested);
         pthread_mutex_lock(&base->mutex);
-        if (!base->ended)
+        if (!base->has_ended)
             pause_thread(engine);
     }
 }

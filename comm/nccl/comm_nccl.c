@@ -18,7 +18,7 @@
 #define CLOSE_TIMEOUT_NS (10 * CLOCK_NS_PER_S)
 
 enum {
-    PAUSE_SHARE = 16, /* 1/16 of the time waited so far */
+    PAUSE_DIVISOR = 16, /* 1/16 of the time waited so far */
     PAUSE_FIRST_NS = 5000,
     PAUSE_LAST_NS = 500000,
 };
@@ -27,7 +27,7 @@ static const struct comm_ops nccl_ops;
 
 static void sleep_backoff(uint64_t since_ns)
 {
-    uint64_t pause_ns = (clock_now_ns() - since_ns) / PAUSE_SHARE;
+    uint64_t pause_ns = (clock_now_ns() - since_ns) / PAUSE_DIVISOR;
     pause_ns = pause_ns < PAUSE_FIRST_NS ? PAUSE_FIRST_NS : pause_ns;
     pause_ns = pause_ns > PAUSE_LAST_NS ? PAUSE_LAST_NS : pause_ns;
     nanosleep(&(struct timespec){.tv_nsec = (long)pause_ns}, NULL);
@@ -35,7 +35,7 @@ static void sleep_backoff(uint64_t since_ns)
 
 /* Operations. */
 
-struct request {
+struct op_request {
     enum nccl_kind kind;
     const char *name;
     const void *send;
@@ -45,7 +45,7 @@ struct request {
     const size_t *slices[4]; /* all-to-all only, in nccl_op's order */
 };
 
-static int start_op(struct comm *base, const struct request *request,
+static int start_op(struct comm *base, const struct op_request *request,
                     const struct comm_options *options, struct comm_work *work, struct err *err)
 {
     struct comm_nccl *comm = nccl_of(base);
@@ -75,12 +75,12 @@ static int nccl_all_gather(struct comm *comm, const void *send, void *receive, s
                            const struct comm_options *options, struct comm_work *work,
                            struct err *err)
 {
-    const struct request request = {.kind = NCCL_ALL_GATHER,
-                                    .name = "gathering",
-                                    .send = send,
-                                    .receive = receive,
-                                    .count = bytes,
-                                    .type = ncclInt8};
+    const struct op_request request = {.kind = NCCL_ALL_GATHER,
+                                       .name = "gathering",
+                                       .send = send,
+                                       .receive = receive,
+                                       .count = bytes,
+                                       .type = ncclInt8};
     return start_op(comm, &request, options, work, err);
 }
 
@@ -90,12 +90,12 @@ static int nccl_reduce_scatter(struct comm *comm, const void *send, void *receiv
                                struct err *err)
 {
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
-    const struct request request = {.kind = NCCL_REDUCE_SCATTER,
-                                    .name = "a sum over the ranks",
-                                    .send = send,
-                                    .receive = receive,
-                                    .count = count,
-                                    .type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64};
+    const struct op_request request = {.kind = NCCL_REDUCE_SCATTER,
+                                       .name = "a sum over the ranks",
+                                       .send = send,
+                                       .receive = receive,
+                                       .count = count,
+                                       .type = dtype == DTYPE_F32 ? ncclFloat32 : ncclFloat64};
     return order == COMM_FAST ? start_op(comm, &request, options, work, err)
                               : err_set(err, -ENOTSUP, "NCCL does not add in a fixed order");
 }
@@ -106,7 +106,7 @@ static int nccl_all_to_all(struct comm *comm, const void *send, const size_t *se
                            struct comm_work *work, struct err *err)
 {
     assert(send_bytes[comm->rank] == receive_bytes[comm->rank]);
-    const struct request request = {
+    const struct op_request request = {
         .kind = NCCL_ALL_TO_ALL,
         .name = "an all-to-all",
         .send = send,
@@ -152,7 +152,7 @@ static void nccl_add_tracks(struct comm *comm, struct trace *trace)
 
 static void nccl_describe_library(const struct comm *base, char text[COMM_LIBRARY_BYTES])
 {
-    static_assert((int)COMM_NCCL_TEXT_BYTES <= (int)COMM_LIBRARY_BYTES, "it has room");
+    static_assert((int)COMM_NCCL_TEXT_BYTES <= (int)COMM_LIBRARY_BYTES, "the text fits");
     (void)base;
     comm_nccl_library(text, NULL);
 }
@@ -247,7 +247,7 @@ static int wait_until_ready(const struct comm_nccl *comm, uint64_t timeout_ns, c
     err_set(err, -ETIMEDOUT, "rank %d of %d waited too long for NCCL: %s", comm->base.rank,
             comm->base.ranks, action);
     err_advise(err, "set NCCL_DEBUG=INFO for details, NCCL_SOCKET_IFNAME to choose the network; "
-                    "raise the timeout if it is only slow");
+                    "raise the timeout if NCCL is only slow");
     return -ETIMEDOUT;
 }
 
@@ -358,8 +358,8 @@ static int connect_ranks(struct comm_nccl *comm, const struct comm_options *opti
 }
 
 /* Takes ownership of host, even on failure. */
-static int make_comm(struct nccl_shared *shared, struct comm *host,
-                     const struct comm_options *options, struct comm **ret_comm, struct err *err)
+static int create_comm(struct nccl_shared *shared, struct comm *host,
+                       const struct comm_options *options, struct comm **ret_comm, struct err *err)
 {
     struct comm_nccl *comm = calloc(1, sizeof *comm);
     if (!comm) {
@@ -404,7 +404,7 @@ static int nccl_split(struct comm *base, int color, int key, struct comm **ret_c
     const struct comm_options options = connect_options(comm->shared->timeout_ns);
     int status = comm->host->ops->split(comm->host, color, key, &part, err);
     if (!status && part)
-        return make_comm(comm->shared, part, &options, ret_comm, err);
+        return create_comm(comm->shared, part, &options, ret_comm, err);
     if (!status)
         *ret_comm = NULL;
     return status;
@@ -484,9 +484,9 @@ int comm_nccl_open(struct comm *host, struct device *device, uint64_t timeout_ns
     }
     shared->device = device;
     shared->timeout_ns = timeout_ns;
-    shared->comms_count = 1; /* held by this function */
+    shared->comms_count = 1; /* this function's reference */
     pthread_mutex_init(&shared->mutex, NULL);
-    status = make_comm(shared, part, &options, ret_comm, err);
+    status = create_comm(shared, part, &options, ret_comm, err);
     release_shared(shared);
     return status;
 }

@@ -11,16 +11,16 @@
  *
  * **Arrival check.** NCCL has no deadlines and cannot name late ranks. Therefore, each NCCL
  * operation is paired with an exchange of one word on the host communicator, with the same
- * deadline; it is done when both are. The check names late ranks and their activities, and ends the
- * run on all ranks, which aborts NCCL's communicators and their work on the device. With
+ * deadline; it is done when both are. The check names late ranks and their activities. It ends the
+ * run on all ranks and aborts NCCL's communicators and their work on the device. With
  * comm_checked_open it also detects different calls.
  *
  * Only open, split, wait and close wait for other ranks. test and wait make progress on all
- * communicators from one open call. Operations on one communicator run in order, those on different
- * communicators in parallel, which requires CUDA_DEVICE_MAX_CONNECTIONS > 1 (the default). While
- * operations of two communicators are in flight, do not launch any kernel for the first time:
- * loading it may wait for all work on the device (CUDA_MODULE_LOADING), and ranks that start the
- * operations in different orders would deadlock.
+ * communicators from one open call. Operations on one communicator run in order. Those on different
+ * communicators run in parallel if CUDA_DEVICE_MAX_CONNECTIONS > 1 (the default). While operations
+ * of two communicators are in flight, do not launch any kernel for the first time: loading it may
+ * wait for all work on the device (CUDA_MODULE_LOADING), and ranks that start the operations in
+ * different orders would deadlock.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */

@@ -8,8 +8,7 @@
 int comm_nccl_check(struct err *err)
 {
     err_set(err, -ENOTSUP, "this build has no NCCL");
-    err_advise(err,
-               "rebuild where CMake finds the CUDA toolkit and nccl.h, or use parallel.comm: host");
+    err_advise(err, "install the CUDA toolkit and nccl.h and rebuild, or use parallel.comm: host");
     return -ENOTSUP;
 }
 

@@ -54,7 +54,7 @@ struct nccl_shared {
     pthread_mutex_t mutex;
     struct comm_nccl *comms; /* guarded by the mutex, like all members below */
     int comms_count;         /* includes communicators being opened or closed */
-    bool ended;
+    bool has_ended;
     struct err reason;
 };
 
@@ -65,9 +65,9 @@ struct comm_nccl {
     struct comm *host; /* owned; has the same ranks */
     struct device_stream *stream;
     struct comm_nccl *next;
-    ncclComm_t handle;                     /* NULL after the end */
-    bool is_launching;                     /* an operation is LAUNCHING */
-    struct nccl_op *first, *last, *unused; /* first .. last: pending, in order */
+    ncclComm_t handle;                         /* NULL after the end */
+    bool is_launching;                         /* an operation is LAUNCHING */
+    struct nccl_op *first, *last, *unused_ops; /* first .. last: pending, in order */
 };
 
 static inline struct comm_nccl *nccl_of(struct comm *comm)

@@ -36,7 +36,7 @@ static void free_op(struct comm_nccl *comm, struct nccl_op *op)
     free(op);
 }
 
-static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *err)
+static int create_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *err)
 {
     struct device *device = comm->shared->device;
     size_t ranks = (size_t)comm->base.ranks;
@@ -64,9 +64,9 @@ static int make_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err *
 void nccl_ops_free(struct comm_nccl *comm)
 {
     struct nccl_op *next;
-    for (struct nccl_op *op = comm->unused; op; op = next) {
+    for (struct nccl_op *op = comm->unused_ops; op; op = next) {
         next = op->next;
-        if (comm->shared->ended)
+        if (comm->shared->has_ended)
             comm_retain(op);
         else
             free_op(comm, op);
@@ -75,7 +75,7 @@ void nccl_ops_free(struct comm_nccl *comm)
         next = op->next;
         comm_retain(op);
     }
-    comm->unused = comm->first = comm->last = NULL;
+    comm->unused_ops = comm->first = comm->last = NULL;
 }
 
 static int ended_error(const struct nccl_shared *shared, struct err *err)
@@ -88,14 +88,14 @@ static int ended_error(const struct nccl_shared *shared, struct err *err)
 int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, const char *name,
                     struct nccl_op **ret_op, struct err *err)
 {
-    struct nccl_op *op = comm->unused;
-    if (comm->shared->ended)
+    struct nccl_op *op = comm->unused_ops;
+    if (comm->shared->has_ended)
         return ended_error(comm->shared, err);
-    int status = op ? 0 : make_op(comm, &op, err);
+    int status = op ? 0 : create_op(comm, &op, err);
     if (status)
         return status;
-    if (op == comm->unused)
-        comm->unused = op->next;
+    if (op == comm->unused_ops)
+        comm->unused_ops = op->next;
     op->next = NULL;
     op->state = NCCL_QUEUED;
     op->waits_for_caller = false;
@@ -112,8 +112,8 @@ int nccl_op_acquire(struct comm_nccl *comm, const struct comm_options *options, 
 
 void nccl_op_release(struct comm_nccl *comm, struct nccl_op *op)
 {
-    op->next = comm->unused;
-    comm->unused = op;
+    op->next = comm->unused_ops;
+    comm->unused_ops = op;
 }
 
 /* NCCL side. */
@@ -313,7 +313,7 @@ static int progress_comm(struct comm_nccl *comm)
 
 void nccl_progress(struct nccl_shared *shared)
 {
-    for (struct comm_nccl *comm = shared->comms; comm && !shared->ended; comm = comm->next)
+    for (struct comm_nccl *comm = shared->comms; comm && !shared->has_ended; comm = comm->next)
         progress_comm(comm);
 }
 
@@ -348,7 +348,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
  * other communicators, which end only when those are aborted too. */
 static void abort_all(struct nccl_shared *shared)
 {
-    shared->ended = true;
+    shared->has_ended = true;
     shared->nccl->GroupStart();
     for (struct comm_nccl *each = shared->comms; each; each = each->next) {
         for (struct nccl_op *op = each->first; op; op = op->next) {
@@ -367,7 +367,7 @@ static void abort_all(struct nccl_shared *shared)
 void nccl_end_run(struct comm_nccl *comm, const struct err *reason)
 {
     struct nccl_shared *shared = comm->shared;
-    if (shared->ended)
+    if (shared->has_ended)
         return;
     shared->reason = *reason;
     if (reason->code != -ECONNABORTED)
@@ -381,7 +381,7 @@ void nccl_end_run(struct comm_nccl *comm, const struct err *reason)
 
 void nccl_abort_local(struct nccl_shared *shared)
 {
-    if (shared->ended)
+    if (shared->has_ended)
         return;
     err_set(&shared->reason, -ECONNABORTED, "operations in flight between GPUs were aborted");
     abort_all(shared);

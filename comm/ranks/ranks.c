@@ -21,8 +21,8 @@
 #define LIBRARY       "libmillrace_mpi.so.0"
 
 static const struct launcher {
-    const char *name, *rank, *ranks, *local_rank;
-    bool is_step;       /* another launcher within the job step takes precedence */
+    const char *name, *rank_variable, *count_variable, *local_rank_variable;
+    bool is_job_step;   /* another launcher within the job step takes precedence */
     const char *advice; /* if MPI and the launcher disagree */
 } launchers[] = {
     [RANKS_SINGLE] = {"one process"},
@@ -34,21 +34,21 @@ static const struct launcher {
     [RANKS_PMI] = {"mpirun (PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
     [RANKS_JSRUN] =
         {"jsrun (JSM_NAMESPACE_SIZE)", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE",
-         "JSM_NAMESPACE_LOCAL_RANK", .is_step = true,
+         "JSM_NAMESPACE_LOCAL_RANK", .is_job_step = true,
          .advice = "load the MPI that belongs to jsrun, or start it with mpirun within the job"},
     [RANKS_FLUX] = {"Flux (FLUX_JOB_SIZE)", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID",
-                    .is_step = true,
+                    .is_job_step = true,
                     .advice = "start it with flux run -o pmi=pmix, or with mpirun within the job"},
     [RANKS_PALS] = {"PALS (PMI_SIZE)", "PALS_RANKID", "PMI_SIZE", "PALS_LOCAL_RANKID",
-                    .is_step = true,
+                    .is_job_step = true,
                     .advice = "start it with mpiexec --pmi=pmix, or with the mpirun of the MPI "
                               "that millrace was built with"},
     [RANKS_SLURM] = {"Slurm (SLURM_STEP_NUM_TASKS)", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
-                     "SLURM_LOCALID", .is_step = true,
+                     "SLURM_LOCALID", .is_job_step = true,
                      .advice = "start it with srun --mpi=pmix, or with mpirun within the job"},
 };
 
-enum { LAUNCHERS = sizeof launchers / sizeof launchers[0] };
+enum { LAUNCHERS_COUNT = sizeof launchers / sizeof launchers[0] };
 
 /* These variables show that the process is one of several, but not how many there are. */
 static const struct partial_launcher {
@@ -98,11 +98,11 @@ static int read_launcher(const char *(*get_variable)(const char *name),
 {
     const struct launcher *source = &launchers[launcher];
     struct ranks found = {.launcher = launcher};
-    int status = read_number(get_variable, source->ranks, &found.ranks, err);
+    int status = read_number(get_variable, source->count_variable, &found.ranks, err);
     if (!status)
-        status = read_number(get_variable, source->rank, &found.rank, err);
+        status = read_number(get_variable, source->rank_variable, &found.rank, err);
     if (!status)
-        status = read_number(get_variable, source->local_rank, &found.local_rank, err);
+        status = read_number(get_variable, source->local_rank_variable, &found.local_rank, err);
     if (status)
         return status;
     /* other launchers set the count variable too */
@@ -113,7 +113,7 @@ static int read_launcher(const char *(*get_variable)(const char *name),
     }
     if (found.rank < 0 || found.rank >= found.ranks) {
         err_set(err, -EINVAL, "the environment variables %s and %s contradict each other",
-                source->rank, source->ranks);
+                source->rank_variable, source->count_variable);
         err_expected(err, "a rank from 0 to %d", found.ranks - 1);
         err_found(err, found.rank < 0 ? "none" : "%d", found.rank);
         return -EINVAL;
@@ -184,8 +184,8 @@ static int check_world_size(const char *(*get_variable)(const char *name), struc
 }
 
 /* Called if no launcher sets both a rank and a count. */
-static int check_single(const char *(*get_variable)(const char *name), struct ranks *ranks,
-                        struct err *err)
+static int check_single_process(const char *(*get_variable)(const char *name), struct ranks *ranks,
+                                struct err *err)
 {
     int tasks;
     for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
@@ -211,14 +211,14 @@ int ranks_detect(const char *(*get_variable)(const char *name), struct ranks *re
                  struct err *err)
 {
     struct ranks found = {.launcher = RANKS_SINGLE, .ranks = 1, .local_rank = 0};
-    for (int i = RANKS_TORCHRUN; i < LAUNCHERS; i++) {
+    for (int i = RANKS_TORCHRUN; i < LAUNCHERS_COUNT; i++) {
         struct ranks reported;
         int status = read_launcher(get_variable, (enum ranks_launcher)i, &reported, err);
         if (status)
             return status;
         bool is_first = found.launcher == RANKS_SINGLE;
         if (reported.ranks == 0 ||
-            (launchers[i].is_step && !is_first && !is_same_rank(&found, &reported)))
+            (launchers[i].is_job_step && !is_first && !is_same_rank(&found, &reported)))
             continue;
         if (!is_first && !is_same_rank(&found, &reported))
             return contradiction_error(&found, &reported, err);
@@ -226,14 +226,15 @@ int ranks_detect(const char *(*get_variable)(const char *name), struct ranks *re
             return status;
         if (reported.local_rank < 0 && !is_first)
             reported.local_rank = found.local_rank;
-        /* If two launchers agree, prefer MPI's, which connects the ranks; but step launchers set
-         * PMI variables too. */
-        if (is_first || !launchers[i].is_step || found.launcher == RANKS_PMI)
+        /* If launchers agree, prefer mpirun, which connects the ranks. PMI variables do not imply
+         * mpirun: step launchers set them too. */
+        if (is_first || !launchers[i].is_job_step || found.launcher == RANKS_PMI)
             found = reported;
         else if (found.local_rank < 0)
             found.local_rank = reported.local_rank;
     }
-    int status = found.launcher == RANKS_SINGLE ? check_single(get_variable, &found, err) : 0;
+    int status =
+        found.launcher == RANKS_SINGLE ? check_single_process(get_variable, &found, err) : 0;
     if (status)
         return status;
     *ret_ranks = found;

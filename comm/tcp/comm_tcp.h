@@ -15,8 +15,8 @@
  * Ranks must synchronize occasionally, because unexpected messages are limited to
  * TCP_UNEXPECTED_BYTES_MAX.
  *
- * Trust: anyone who can reach a run's ports during the rendezvous and knows its token and, if it
- * has one, its secret (tcp_secret.h) can join the run. Nothing is encrypted.
+ * Trust: anyone who can reach a run's ports during the rendezvous and knows the run's token and, if
+ * set, secret (tcp_secret.h) can join the run. Nothing is encrypted.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { UNEXPECTED_BYTES_MIN = 1 << 16 };
-/* Well above the keepalive idle time of 15 s. */
+/* Well above the keepalive idle time, 15 s. */
 enum { LOST_TIMEOUT_MS = 75000 };
 
 static void finish_message(struct tcp_message *message)
@@ -41,7 +41,7 @@ void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, con
     peer->controls[control].frame =
         (struct tcp_frame){TCP_TAG_CONTROL + control, TCP_CONTROL_BYTES};
     snprintf(peer->controls[control].text, TCP_CONTROL_BYTES, "%s", text);
-    peer->controls[control].sent = 0;
+    peer->controls[control].sent_bytes = 0;
     peer->controls[control].is_due = true;
 }
 
@@ -125,7 +125,7 @@ static int add_unexpected(struct tcp_peer *peer, const struct tcp_frame *frame,
 }
 
 /* Removes and returns the oldest posted receive with this tag, or NULL. */
-static struct tcp_message *pop_posted(struct tcp_peer *peer, uint64_t tag)
+static struct tcp_message *pop_posted_receive(struct tcp_peer *peer, uint64_t tag)
 {
     struct tcp_message **link = &peer->posted_first, *before = NULL;
     while (*link && (*link)->frame.tag != tag) {
@@ -144,7 +144,7 @@ static struct tcp_message *pop_posted(struct tcp_peer *peer, uint64_t tag)
 /* Completes immediately. */
 static int send_to_self(struct tcp_peer *peer, struct tcp_message *message, struct err *err)
 {
-    struct tcp_message *receiver = pop_posted(peer, message->frame.tag);
+    struct tcp_message *receiver = pop_posted_receive(peer, message->frame.tag);
     char *target;
     if (receiver && receiver->frame.bytes != message->frame.bytes)
         return length_error(receiver, message->frame.bytes, err);
@@ -192,7 +192,7 @@ int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_se
     return 0;
 }
 
-bool tcp_peer_has_to_send(const struct tcp_peer *peer)
+bool tcp_peer_has_unsent(const struct tcp_peer *peer)
 {
     bool has = peer->sends_first != NULL;
     for (int control = 0; control < TCP_CONTROL_COUNT; control++)
@@ -237,26 +237,28 @@ static int next_control(const struct tcp_peer *peer)
     int next = TCP_CONTROL_COUNT;
     for (int control = TCP_CONTROL_COUNT - 1; control >= 0; control--)
         if (peer->controls[control].is_due &&
-            (next == TCP_CONTROL_COUNT || peer->controls[next].sent == 0))
+            (next == TCP_CONTROL_COUNT || peer->controls[next].sent_bytes == 0))
             next = control;
     return next;
 }
 
-int tcp_peer_send(struct tcp_peer *peer, bool is_end)
+int tcp_peer_send(struct tcp_peer *peer, bool run_ended)
 {
     for (;;) {
         int control = next_control(peer), sent_status;
-        struct tcp_message *message = is_end && peer->sent == 0 ? NULL : peer->sends_first;
-        if (control < TCP_CONTROL_COUNT && (peer->sent == 0 || peer->controls[control].sent > 0)) {
-            sent_status = send_frame(peer, &peer->controls[control].frame,
-                                     peer->controls[control].text, &peer->controls[control].sent);
+        struct tcp_message *message = run_ended && peer->sent_bytes == 0 ? NULL : peer->sends_first;
+        if (control < TCP_CONTROL_COUNT &&
+            (peer->sent_bytes == 0 || peer->controls[control].sent_bytes > 0)) {
+            sent_status =
+                send_frame(peer, &peer->controls[control].frame, peer->controls[control].text,
+                           &peer->controls[control].sent_bytes);
             peer->controls[control].is_due = sent_status != 1;
         } else if (message) {
-            sent_status = send_frame(peer, &message->frame, message->data, &peer->sent);
+            sent_status = send_frame(peer, &message->frame, message->data, &peer->sent_bytes);
             if (sent_status == 1) {
                 peer->sends_first = message->next;
                 peer->sends_last = message->next ? peer->sends_last : NULL;
-                peer->sent = 0;
+                peer->sent_bytes = 0;
                 finish_message(message);
             }
         } else {
@@ -270,30 +272,30 @@ int tcp_peer_send(struct tcp_peer *peer, bool is_end)
 /* Selects the destination of the frame's data. */
 static int route_data(struct tcp_peer *peer, struct err *err)
 {
-    enum tcp_frame_kind kind = tcp_frame_check(&peer->frame, &peer->control);
-    peer->matched = NULL;
-    peer->unexpected = NULL;
+    enum tcp_frame_kind kind = tcp_frame_classify(&peer->frame, &peer->control);
+    peer->matched_receive = NULL;
+    peer->unexpected_message = NULL;
     if (kind == TCP_FRAME_CONTROL)
         return 0;
-    if (kind == TCP_FRAME_BAD)
+    if (kind == TCP_FRAME_INVALID)
         return err_set(err, -EPROTO, "rank %d sent an invalid frame", peer->rank);
-    peer->matched = pop_posted(peer, peer->frame.tag);
-    if (peer->matched)
-        return peer->matched->frame.bytes == peer->frame.bytes
+    peer->matched_receive = pop_posted_receive(peer, peer->frame.tag);
+    if (peer->matched_receive)
+        return peer->matched_receive->frame.bytes == peer->frame.bytes
                    ? 0
-                   : length_error(peer->matched, peer->frame.bytes, err);
-    return add_unexpected(peer, &peer->frame, &peer->unexpected, err);
+                   : length_error(peer->matched_receive, peer->frame.bytes, err);
+    return add_unexpected(peer, &peer->frame, &peer->unexpected_message, err);
 }
 
 /* Returns 1 for a control frame. */
 static int finish_frame(struct tcp_peer *peer, enum tcp_control *ret_control)
 {
-    struct tcp_unexpected *unexpected = peer->unexpected;
-    peer->got = 0;
-    peer->unexpected = NULL;
-    if (peer->matched) {
-        finish_message(peer->matched);
-        peer->matched = NULL;
+    struct tcp_unexpected *unexpected = peer->unexpected_message;
+    peer->received_bytes = 0;
+    peer->unexpected_message = NULL;
+    if (peer->matched_receive) {
+        finish_message(peer->matched_receive);
+        peer->matched_receive = NULL;
         return 0;
     }
     if (!unexpected) {
@@ -317,18 +319,20 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
 {
     *ret_more = false;
     for (;;) {
-        bool in_frame = peer->got < sizeof peer->frame;
-        size_t got = in_frame ? peer->got : peer->got - sizeof peer->frame;
-        int status =
-            in_frame || !peer->unexpected ? 0 : grow_unexpected(peer->unexpected, got, err);
+        bool in_frame = peer->received_bytes < sizeof peer->frame;
+        size_t got = in_frame ? peer->received_bytes : peer->received_bytes - sizeof peer->frame;
+        int status = in_frame || !peer->unexpected_message
+                         ? 0
+                         : grow_unexpected(peer->unexpected_message, got, err);
         if (status)
             return status;
-        char *data = peer->matched      ? peer->matched->data
-                     : peer->unexpected ? peer->unexpected->data
-                                        : peer->control_text;
+        char *data = peer->matched_receive      ? peer->matched_receive->data
+                     : peer->unexpected_message ? peer->unexpected_message->data
+                                                : peer->control_text;
         char *at = in_frame ? (char *)&peer->frame + got : data + got;
-        uint64_t room =
-            peer->unexpected && !peer->matched ? peer->unexpected->capacity : peer->frame.bytes;
+        uint64_t room = peer->unexpected_message && !peer->matched_receive
+                            ? peer->unexpected_message->capacity
+                            : peer->frame.bytes;
         size_t left = in_frame ? sizeof peer->frame - got : room - got;
         ssize_t count = left > 0 ? recv(peer->socket, at, left, 0) : 0;
         if (count < 0 && errno == EINTR)
@@ -337,13 +341,13 @@ int tcp_peer_receive(struct tcp_peer *peer, enum tcp_control *ret_control, bool 
             return 0;
         if (count < 0 || (count == 0 && left > 0))
             return -EPIPE;
-        peer->got += (size_t)count;
-        if (in_frame && peer->got < sizeof peer->frame)
+        peer->received_bytes += (size_t)count;
+        if (in_frame && peer->received_bytes < sizeof peer->frame)
             continue;
         status = in_frame ? route_data(peer, err) : 0;
         if (status)
             return status;
-        if (peer->got < sizeof peer->frame + peer->frame.bytes)
+        if (peer->received_bytes < sizeof peer->frame + peer->frame.bytes)
             continue;
         *ret_more = true;
         return finish_frame(peer, ret_control);

@@ -24,20 +24,20 @@
 #define RESOLVE_NS (5 * CLOCK_NS_PER_S) /* between DNS lookups of rank 0 */
 enum { POLL_MS = 100 };
 
-/* Returns false on failure, after time_ns, or when the rendezvous should stop. */
-static bool receive_all(const struct tcp_rendezvous *rendezvous, int from, void *data, size_t bytes,
-                        uint64_t time_ns)
+/* Returns false on failure, after timeout_ns, or when the rendezvous should stop. */
+static bool receive_all(const struct tcp_rendezvous *rendezvous, int fd, void *data, size_t bytes,
+                        uint64_t timeout_ns)
 {
-    struct pollfd ready = {.fd = from, .events = POLLIN};
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
     uint64_t began_ns = clock_now_ns();
     for (size_t got = 0; got < bytes;) {
         int polled = poll(&ready, 1, POLL_MS);
-        if (tcp_rendezvous_should_stop(rendezvous) || clock_now_ns() - began_ns >= time_ns ||
+        if (tcp_rendezvous_should_stop(rendezvous) || clock_now_ns() - began_ns >= timeout_ns ||
             (polled < 0 && errno != EINTR))
             return false;
         if (polled != 1)
             continue;
-        ssize_t count = recv(from, (char *)data + got, bytes - got, MSG_DONTWAIT);
+        ssize_t count = recv(fd, (char *)data + got, bytes - got, MSG_DONTWAIT);
         if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
             return false;
         got += count > 0 ? (size_t)count : 0;
@@ -151,9 +151,9 @@ static int handshake(const struct tcp_rendezvous *rendezvous, int fd, int rank, 
     return tcp_rendezvous_check_ranks(rendezvous, &hello, err);
 }
 
-/* -EAGAIN: rank 0 does not listen on this port, or not yet. */
-static int connect_rank0(struct tcp_rendezvous *rendezvous, const struct addrinfo *entry, int port,
-                         struct err *err)
+/* -EAGAIN: rank 0 does not (yet) listen on this port. */
+static int connect_to_rank0(struct tcp_rendezvous *rendezvous, const struct addrinfo *entry,
+                            int port, struct err *err)
 {
     struct sockaddr_storage address;
     memcpy(&address, entry->ai_addr, entry->ai_addrlen);
@@ -171,7 +171,7 @@ static int connect_rank0(struct tcp_rendezvous *rendezvous, const struct addrinf
     return status;
 }
 
-/* Blocks until rank 0 has all addresses. -EAGAIN: it left before that. */
+/* Blocks until rank 0 has all addresses. -EAGAIN: rank 0 left before that. */
 static int receive_addresses(struct tcp_rendezvous *rendezvous, struct err *err)
 {
     struct tcp_hello hello;
@@ -206,8 +206,8 @@ static int find_rank0(struct tcp_rendezvous *rendezvous, const struct addrinfo *
         for (const struct addrinfo *entry = all; entry; entry = entry->ai_next)
             for (int i = 1; i <= TCP_RENDEZVOUS_PORTS && !tcp_rendezvous_should_stop(rendezvous);
                  i++) {
-                int status = connect_rank0(rendezvous, entry,
-                                           tcp_rendezvous_port(rendezvous->options, i), err);
+                int status = connect_to_rank0(rendezvous, entry,
+                                              tcp_rendezvous_port(rendezvous->options, i), err);
                 if (!status)
                     status = receive_addresses(rendezvous, err);
                 if (status != -EAGAIN)
@@ -245,7 +245,7 @@ static int join_ranks(struct tcp_rendezvous *rendezvous, struct err *err)
 }
 
 /* A refused connection means that the rank has left. Other failures may be temporary. */
-static int connect_lower(struct tcp_rendezvous *rendezvous, int rank, struct err *err)
+static int connect_to_lower_rank(struct tcp_rendezvous *rendezvous, int rank, struct err *err)
 {
     const struct sockaddr *address = (const struct sockaddr *)&rendezvous->addresses[rank].address;
     socklen_t bytes = tcp_address_bytes(&rendezvous->addresses[rank].address);
@@ -285,7 +285,7 @@ static int connect_remaining(struct tcp_rendezvous *rendezvous, struct err *err)
     struct sockaddr_storage address;
     int status = 0;
     for (int r = 1; r < rendezvous->options->rank && !status; r++)
-        status = connect_lower(rendezvous, r, err);
+        status = connect_to_lower_rank(rendezvous, r, err);
     while (!status && !has_higher_ranks(rendezvous))
         status = tcp_rendezvous_accept(rendezvous, &hello, &address, err);
     return status;

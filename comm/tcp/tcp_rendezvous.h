@@ -2,9 +2,9 @@
  * tcp_rendezvous — connects all ranks to each other over TCP, given the address of rank 0.
  *
  * Rank 0 listens on the first free port among the TCP_RENDEZVOUS_PORTS after `port` (or before it,
- * if none exist after it); torchrun's store uses `port` itself. The other ranks try these ports
+ * if no ports exist after it); torchrun's store uses `port` itself. The other ranks try these ports
  * until a rank of this run answers. They report their listening ports and receive all addresses and
- * a random run number. Until then, a connection may only send a fixed-size hello and proof
+ * a random run number. Before that, a connection may only send a fixed-size hello and proof
  * (tcp_wire.h), within a time limit; otherwise it is closed.
  *
  * Rank 0 listens on the run's addresses that belong to its machine, the others on the address from

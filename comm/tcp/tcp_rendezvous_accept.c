@@ -62,7 +62,7 @@ static int listen_everywhere(struct tcp_rendezvous *rendezvous, int port)
     return listen_on(rendezvous, &any, port);
 }
 
-/* Other machines may resolve any other loopback name differently. */
+/* Only these names mean loopback on every machine. */
 static bool is_standard_loopback(const struct tcp_rendezvous *rendezvous)
 {
     const char *address = rendezvous->options->address;
@@ -116,12 +116,13 @@ int tcp_rendezvous_listen(struct tcp_rendezvous *rendezvous, struct err *err)
     return 0;
 }
 
-int tcp_rendezvous_listen_local(struct tcp_rendezvous *rendezvous, int connection, struct err *err)
+int tcp_rendezvous_listen_local(struct tcp_rendezvous *rendezvous, int rank0_socket,
+                                struct err *err)
 {
     struct sockaddr_storage own = {0};
     socklen_t bytes = sizeof own;
     int rank = rendezvous->options->rank;
-    if (getsockname(connection, (struct sockaddr *)&own, &bytes))
+    if (getsockname(rank0_socket, (struct sockaddr *)&own, &bytes))
         return err_errno(err, -errno, "rank %d cannot listen", rank);
     tcp_address_set_port(&own, 0);
     bool is_everywhere = tcp_address_is_loopback(&own) && !is_standard_loopback(rendezvous);
@@ -146,7 +147,7 @@ static void close_pending(struct tcp_pending *pending)
     pending->socket = -1;
 }
 
-/* Evicts the connection that expires first if no slot is free. */
+/* If no slot is free, evicts the connection that expires first. */
 static struct tcp_pending *find_free_slot(struct tcp_rendezvous *rendezvous)
 {
     struct tcp_pending *oldest = &rendezvous->pending[0];
@@ -192,11 +193,11 @@ static void accept_connection(struct tcp_rendezvous *rendezvous, int listener)
 static bool receive_pending(struct tcp_pending *pending)
 {
     size_t bytes = pending->is_answered ? sizeof(struct tcp_proof) : sizeof(struct tcp_hello);
-    ssize_t count =
-        recv(pending->socket, pending->received + pending->got, bytes - pending->got, MSG_DONTWAIT);
+    ssize_t count = recv(pending->socket, pending->received + pending->received_bytes,
+                         bytes - pending->received_bytes, MSG_DONTWAIT);
     bool has_left = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
-    pending->got += count > 0 ? (size_t)count : 0;
-    if (pending->got == bytes)
+    pending->received_bytes += count > 0 ? (size_t)count : 0;
+    if (pending->received_bytes == bytes)
         return true;
     if (has_left || clock_now_ns() >= pending->deadline_ns)
         close_pending(pending);
@@ -217,7 +218,7 @@ static void answer_hello(struct tcp_rendezvous *rendezvous, struct tcp_pending *
         return;
     }
     pending->is_answered = true;
-    pending->got = 0;
+    pending->received_bytes = 0;
     pending->deadline_ns = clock_now_ns() + TCP_PROOF_NS;
 }
 
@@ -267,7 +268,8 @@ static int serve_pending(struct tcp_rendezvous *rendezvous, struct tcp_pending *
     return 0;
 }
 
-/* Waits again for ranks that disconnected, unless they sent data, which the engine will read. */
+/* Forgets disconnected ranks so that they can reconnect, except those that sent data for the
+ * engine. */
 static void drop_disconnected(struct tcp_rendezvous *rendezvous)
 {
     char byte;

@@ -11,7 +11,8 @@
 int tcp_rendezvous_listen(struct tcp_rendezvous *rendezvous, struct err *err);
 /* On other ranks: listens on any port of the local address of the connection to rank 0. Keeps an
  * existing listener on that address. */
-int tcp_rendezvous_listen_local(struct tcp_rendezvous *rendezvous, int connected, struct err *err);
+int tcp_rendezvous_listen_local(struct tcp_rendezvous *rendezvous, int rank0_socket,
+                                struct err *err);
 /* Waits for a rank of this run to connect and prove the secret, and stores its socket in
  * sockets. Other connections cause no delay. Sets the sockets of disconnected higher ranks to -1.
  * -ECONNABORTED: a lower rank has left. */

@@ -1,6 +1,6 @@
 /*
- * tcp_rendezvous_internal — the state and helpers of tcp_rendezvous, whose ranks accept connections
- * (tcp_rendezvous_accept.c) and make them (tcp_rendezvous.c).
+ * tcp_rendezvous_internal — the state and helpers shared by tcp_rendezvous_accept.c, which accepts
+ * connections, and tcp_rendezvous.c, which opens them.
  */
 #ifndef MILLRACE_COMM_TCP_TCP_RENDEZVOUS_INTERNAL_H
 #define MILLRACE_COMM_TCP_TCP_RENDEZVOUS_INTERNAL_H
@@ -29,7 +29,7 @@ struct tcp_pending {
     struct tcp_hello hello, own; /* received, and sent if is_answered */
     bool is_answered;
     uint8_t received[sizeof(struct tcp_hello)]; /* the hello, then the proof */
-    size_t got;
+    size_t received_bytes;
     uint64_t deadline_ns;
 };
 

@@ -22,13 +22,13 @@ static int check_length(size_t bytes, struct err *err)
     err_set(err, -EINVAL, "the length of the ranks' secret is out of range");
     err_expected(err, "%d to %d bytes", TCP_SECRET_BYTES_MIN, TCP_SECRET_BYTES_MAX);
     err_found(err, bytes > TCP_SECRET_BYTES_MAX ? "more" : "%zu", bytes);
-    err_advise(err, "make one: head -c 32 /dev/urandom | base64");
+    err_advise(err, "generate one: head -c 32 /dev/urandom | base64");
     return -EINVAL;
 }
 
 static int read_error(int status, const char *path, struct err *err)
 {
-    err_errno(err, status, "cannot read the secret of the ranks");
+    err_errno(err, status, "cannot read the ranks' secret");
     err_at(err, path, ERR_NO_OFFSET);
     return status;
 }
@@ -50,7 +50,7 @@ static int check_file(int file, const char *path, struct err *err)
     err_expected(err, "mode 0600 or 0400, owned by this user or root");
     err_found(err, "mode %04o, owned by user %u", (unsigned)(info.st_mode & 07777),
               (unsigned)info.st_uid);
-    err_advise(err, "make it your own and run: chmod 600 FILE");
+    err_advise(err, "take ownership of it and run: chmod 600 FILE");
     return -EACCES;
 }
 

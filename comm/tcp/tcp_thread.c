@@ -21,10 +21,10 @@ enum { IDLE_MS = 1000, TICK_MS = 1 };
 
 /* Ending the run. */
 
-static bool has_to_send(const struct tcp_engine *engine)
+static bool any_peer_has_unsent(const struct tcp_engine *engine)
 {
     for (int r = 0; r < engine->base.ranks; r++)
-        if (tcp_peer_has_to_send(&engine->peers[r]))
+        if (tcp_peer_has_unsent(&engine->peers[r]))
             return true;
     return false;
 }
@@ -41,7 +41,7 @@ static bool send_control_frames(struct tcp_engine *engine)
     bool waits = false;
     for (int r = 0; r < engine->base.ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
-        if (tcp_peer_has_to_send(peer) && tcp_peer_send(peer, true))
+        if (tcp_peer_has_unsent(peer) && tcp_peer_send(peer, true))
             close_peer(peer);
         waits = waits || tcp_peer_has_unacked(peer);
     }
@@ -99,8 +99,8 @@ static void handle_control(struct tcp_engine *engine, struct tcp_peer *peer,
 /* Connections. */
 
 /* Ends the run because of a failed connection. detail: NULL unless a frame is invalid. */
-static void end_run_because_of(struct tcp_engine *engine, struct tcp_peer *peer, int status,
-                               const struct err *detail)
+static void end_run_on_connection_failure(struct tcp_engine *engine, struct tcp_peer *peer,
+                                          int status, const struct err *detail)
 {
     char reason[TCP_CONTROL_BYTES];
     int rank = peer->rank, own = engine->base.rank;
@@ -129,36 +129,36 @@ static void check_for_lost(struct tcp_engine *engine)
     if (now_ns - engine->checked_ns < CHECK_INTERVAL_NS)
         return;
     engine->checked_ns = now_ns;
-    for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
+    for (int r = 0; r < engine->base.ranks && !engine->base.has_ended; r++)
         if (tcp_peer_is_lost(&engine->peers[r]))
-            end_run_because_of(engine, &engine->peers[r], -ETIMEDOUT, NULL);
+            end_run_on_connection_failure(engine, &engine->peers[r], -ETIMEDOUT, NULL);
 }
 
 static void receive_from(struct tcp_engine *engine, struct tcp_peer *peer)
 {
     bool more = true;
-    while (more && peer->socket >= 0 && !engine->base.ended) {
+    while (more && peer->socket >= 0 && !engine->base.has_ended) {
         struct err detail = {0};
         enum tcp_control control;
         int status = tcp_peer_receive(peer, &control, &more, &detail);
         if (status > 0)
             handle_control(engine, peer, control);
         if (status < 0)
-            end_run_because_of(engine, peer, status, status == -EPIPE ? NULL : &detail);
-        else if (!engine->base.ended && peer->has_left &&
+            end_run_on_connection_failure(engine, peer, status, status == -EPIPE ? NULL : &detail);
+        else if (!engine->base.has_ended && peer->has_left &&
                  (peer->posted_first || peer->sends_first)) /* no more messages will arrive */
-            end_run_because_of(engine, peer, -EPIPE, NULL);
+            end_run_on_connection_failure(engine, peer, -EPIPE, NULL);
     }
 }
 
-/* A closed connection may still contain the reason in unread data. */
+/* Unread data of a closed connection may contain the reason. */
 static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
 {
     if (peer->socket < 0 || tcp_peer_send(peer, false) == 0)
         return;
     receive_from(engine, peer);
-    if (!engine->base.ended && peer->socket >= 0)
-        end_run_because_of(engine, peer, -EPIPE, NULL);
+    if (!engine->base.has_ended && peer->socket >= 0)
+        end_run_on_connection_failure(engine, peer, -EPIPE, NULL);
 }
 
 /* Progress. */
@@ -166,7 +166,7 @@ static void send_to(struct tcp_engine *engine, struct tcp_peer *peer)
 static int poll_ms(const struct tcp_engine *engine)
 {
     uint64_t now_ns = clock_now_ns(), until_ns = now_ns + IDLE_MS * UINT64_C(1000000);
-    for (struct engine_op *op = engine->base.active; op; op = op->next) {
+    for (struct engine_op *op = engine->base.active_ops; op; op = op->next) {
         uint64_t due_ns = engine_op_deadline_ns(op),
                  tick_ns = now_ns + 10 * TICK_MS * UINT64_C(1000000);
         uint64_t next_ns = due_ns > now_ns ? due_ns : tick_ns; /* inquiries are in flight */
@@ -184,7 +184,7 @@ static void wait_and_transfer(struct tcp_engine *engine, struct pollfd *fds)
     fds[ranks] = (struct pollfd){.fd = engine->wake, .events = POLLIN};
     for (int r = 0; r < ranks; r++) {
         struct tcp_peer *peer = &engine->peers[r];
-        short poll_events = tcp_peer_has_to_send(peer) ? POLLIN | POLLOUT : POLLIN;
+        short poll_events = tcp_peer_has_unsent(peer) ? POLLIN | POLLOUT : POLLIN;
         /* poll ignores negative descriptors. */
         fds[r] = (struct pollfd){.fd = peer->socket, .events = poll_events};
     }
@@ -194,10 +194,10 @@ static void wait_and_transfer(struct tcp_engine *engine, struct pollfd *fds)
     if (ready == (fds[ranks].revents != 0)) /* only the wakeup */
         return;
     uint64_t began_ns = trace_begin(engine->base.track);
-    for (int r = 0; r < ranks && !engine->base.ended; r++) {
+    for (int r = 0; r < ranks && !engine->base.has_ended; r++) {
         if (fds[r].revents & (POLLIN | POLLHUP | POLLERR))
             receive_from(engine, &engine->peers[r]);
-        if (!engine->base.ended && (fds[r].revents & POLLOUT))
+        if (!engine->base.has_ended && (fds[r].revents & POLLOUT))
             send_to(engine, &engine->peers[r]);
     }
     engine_progress(&engine->base);
@@ -208,8 +208,8 @@ static void start_ops(struct tcp_engine *engine, struct engine_op *first, bool a
 {
     uint64_t began_ns = first ? trace_begin(engine->base.track) : 0;
     engine_start_ops(&engine->base, first, abort_requested);
-    for (int r = 0; r < engine->base.ranks && !engine->base.ended; r++)
-        if (tcp_peer_has_to_send(&engine->peers[r]))
+    for (int r = 0; r < engine->base.ranks && !engine->base.has_ended; r++)
+        if (tcp_peer_has_unsent(&engine->peers[r]))
             send_to(engine, &engine->peers[r]);
     engine_progress(&engine->base);
     trace_end(engine->base.track, "progress", began_ns);
@@ -220,19 +220,19 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
 {
     struct engine *base = &engine->base;
     pthread_mutex_lock(&base->mutex);
-    while (base->ended && !base->quit)
+    while (base->has_ended && !base->quit_requested)
         pthread_cond_wait(&base->changed, &base->mutex);
-    bool abort_requested = base->abort_requested && !base->ended;
-    struct engine_op *first = engine_take_submitted(base);
-    bool quits = base->quit && !base->active && !abort_requested;
+    bool abort_requested = base->abort_requested && !base->has_ended;
+    struct engine_op *first = engine_take_queued_ops(base);
+    bool quits = base->quit_requested && !base->active_ops && !abort_requested;
     pthread_mutex_unlock(&base->mutex);
     if (quits)
         return false;
     start_ops(engine, first, abort_requested);
-    if (!base->ended)
+    if (!base->has_ended)
         check_for_lost(engine);
     engine_check_deadlines(base);
-    if (!base->ended)
+    if (!base->has_ended)
         wait_and_transfer(engine, fds);
     return true;
 }
@@ -243,8 +243,8 @@ static void exchange_goodbyes(struct tcp_engine *engine, struct pollfd *fds)
     uint64_t until_ns = clock_now_ns() + CLOSE_NS;
     for (int r = 0; r < engine->base.ranks; r++)
         tcp_peer_queue_control(&engine->peers[r], TCP_CONTROL_GOODBYE, "");
-    while (!engine->base.ended && clock_now_ns() < until_ns) {
-        bool waits = has_to_send(engine);
+    while (!engine->base.has_ended && clock_now_ns() < until_ns) {
+        bool waits = any_peer_has_unsent(engine);
         for (int r = 0; r < engine->base.ranks; r++)
             waits = waits || (engine->peers[r].socket >= 0 && !engine->peers[r].has_left);
         if (!waits)
@@ -261,7 +261,7 @@ void *tcp_thread_main(void *argument)
         engine_end_run(&engine->base, "out of memory for TCP", NULL, false);
     while (serve(engine, fds))
         ;
-    if (!engine->base.ended)
+    if (!engine->base.has_ended)
         exchange_goodbyes(engine, fds);
     free(fds);
     return NULL;

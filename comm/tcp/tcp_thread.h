@@ -40,24 +40,24 @@ struct tcp_peer {
     int socket; /* -1: this rank itself, or closed */
     bool has_left;
     struct tcp_message *sends_first, *sends_last;
-    size_t sent; /* sent bytes of the first message, including its frame */
+    size_t sent_bytes; /* of the first message, including its frame */
     struct {
         struct tcp_frame frame;
         char text[TCP_CONTROL_BYTES];
-        size_t sent;
+        size_t sent_bytes;
         bool is_due;
     } controls[TCP_CONTROL_COUNT]; /* sent between messages */
     struct tcp_message *posted_first, *posted_last;
     struct tcp_unexpected *unexpected_first, *unexpected_last;
-    uint64_t unexpected_bytes;            /* of unexpected messages */
-    struct tcp_frame frame;               /* being received */
-    enum tcp_control control;             /* of the frame, if it is a control frame */
-    size_t got;                           /* received bytes of the frame and its data */
-    struct tcp_message *matched;          /* destination of the data: a posted receive, */
-    struct tcp_unexpected *unexpected;    /* an unexpected message, */
-    char control_text[TCP_CONTROL_BYTES]; /* or a control frame's text */
-    uint64_t queried_ns;                  /* 0: never */
-    bool has_replied;                     /* the last question */
+    uint64_t unexpected_bytes;                 /* of unexpected messages */
+    struct tcp_frame frame;                    /* being received */
+    enum tcp_control control;                  /* of the frame, if it is a control frame */
+    size_t received_bytes;                     /* of the frame and its data */
+    struct tcp_message *matched_receive;       /* destination of the data: a posted receive, */
+    struct tcp_unexpected *unexpected_message; /* an unexpected message, */
+    char control_text[TCP_CONTROL_BYTES];      /* or a control frame's text */
+    uint64_t queried_ns;                       /* 0: never */
+    bool has_replied;                          /* to the last query */
     char answer[TCP_CONTROL_BYTES];
 };
 
@@ -94,10 +94,10 @@ void tcp_peer_queue_control(struct tcp_peer *peer, enum tcp_control control, con
  * the rank has left. */
 int tcp_peer_post(struct tcp_peer *peer, struct tcp_message *message, bool is_self,
                   struct err *err);
-bool tcp_peer_has_to_send(const struct tcp_peer *peer);
-/* Sends without blocking. is_end: sends only control frames and the rest of a partly sent message.
- * -EPIPE: the connection is closed. */
-int tcp_peer_send(struct tcp_peer *peer, bool is_end);
+bool tcp_peer_has_unsent(const struct tcp_peer *peer);
+/* Sends without blocking. run_ended: sends only control frames and the rest of a partly sent
+ * message. -EPIPE: the connection is closed. */
+int tcp_peer_send(struct tcp_peer *peer, bool run_ended);
 /* True if sent data is not acknowledged yet. */
 bool tcp_peer_has_unacked(const struct tcp_peer *peer);
 /* Receives at most one frame, without blocking. Returns 1 for a control frame (*ret_control,

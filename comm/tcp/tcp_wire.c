@@ -8,8 +8,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-static_assert(sizeof(struct tcp_hello) == 72,
-              "a hello has no padding, whose bytes a proof would cover");
+static_assert(sizeof(struct tcp_hello) == 72, "no padding: a proof covers all bytes of a hello");
 
 bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_hello)
 {
@@ -40,13 +39,13 @@ int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_ad
     return 0;
 }
 
-enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control)
+enum tcp_frame_kind tcp_frame_classify(const struct tcp_frame *frame, enum tcp_control *ret_control)
 {
     if (frame->tag < TCP_TAGS_COUNT * TCP_COMM_IDS_COUNT)
         return TCP_FRAME_DATA;
     if (frame->tag < TCP_TAG_CONTROL || frame->tag - TCP_TAG_CONTROL >= TCP_CONTROL_COUNT ||
         frame->bytes != TCP_CONTROL_BYTES)
-        return TCP_FRAME_BAD;
+        return TCP_FRAME_INVALID;
     *ret_control = (enum tcp_control)(frame->tag - TCP_TAG_CONTROL);
     return TCP_FRAME_CONTROL;
 }

@@ -36,7 +36,7 @@ struct tcp_hello {
     uint64_t magic, token;
     uint64_t run_id; /* 0: unknown */
     int32_t rank, ranks;
-    int32_t listen_port; /* port; 0: none */
+    int32_t listen_port; /* 0: none */
     int32_t has_secret;  /* for error messages */
     uint8_t nonce[TCP_NONCE_BYTES];
 };
@@ -76,9 +76,10 @@ bool tcp_hello_decode(const void *data, uint64_t token, struct tcp_hello *ret_he
 int tcp_addresses_decode(const void *data, int ranks, struct tcp_address *ret_addresses,
                          struct err *err);
 
-enum tcp_frame_kind { TCP_FRAME_BAD, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
+enum tcp_frame_kind { TCP_FRAME_INVALID, TCP_FRAME_DATA, TCP_FRAME_CONTROL };
 
 /* Sets *ret_control if it returns TCP_FRAME_CONTROL. */
-enum tcp_frame_kind tcp_frame_check(const struct tcp_frame *frame, enum tcp_control *ret_control);
+enum tcp_frame_kind tcp_frame_classify(const struct tcp_frame *frame,
+                                       enum tcp_control *ret_control);
 
 #endif

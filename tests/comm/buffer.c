@@ -98,7 +98,7 @@ void buffer_use_arena(struct buffer_arena *arena)
     own_arena = arena;
 }
 
-void buffer_end_thread(void)
+void buffer_release_thread(void)
 {
     if (own_stream)
         buffer_device->ops->stream_close(buffer_device, own_stream);

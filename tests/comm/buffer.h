@@ -39,7 +39,7 @@ struct buffer buffer_open(size_t bytes);
 /* Queues the copy without waiting for it: the operation that follows must wait. */
 void buffer_upload(const struct buffer *buffer);
 void buffer_download(const struct buffer *buffer);
-/* If an arena is in use, resets it, so the buffers of one operation are closed together. */
+/* Resets the arena if one is in use: close all of an operation's buffers together. */
 void buffer_close(const struct buffer *buffer);
 
 void buffer_open_arena(struct buffer_arena *arena);
@@ -47,6 +47,6 @@ void buffer_close_arena(const struct buffer_arena *arena);
 /* Makes the calling thread allocate its buffers from the arena. */
 void buffer_use_arena(struct buffer_arena *arena);
 /* Releases the calling thread's device resources. */
-void buffer_end_thread(void);
+void buffer_release_thread(void);
 
 #endif

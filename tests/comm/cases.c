@@ -37,7 +37,7 @@ static void check_bytes(const unsigned char *data, int rank, int to, size_t byte
 {
     for (size_t i = 0; i < bytes; i++)
         if (data[i] != message_byte(rank, to, i))
-            fail_msg("byte %zu of what rank %d sent to %d differs", i, rank, to);
+            fail_msg("byte %zu from rank %d to rank %d differs", i, rank, to);
 }
 
 static void gather(struct comm *comm, size_t bytes, bool in_place)
@@ -377,7 +377,7 @@ void messages_arrive_by_tag_in_order(void **state)
     assert_int_equal(world->ops->send(world, "", 1, to, 1 << 30, NULL, &work, &err), -EINVAL);
 }
 
-void testing_ends_when_the_work_is_done(void **state)
+void polling_ends_when_the_work_is_done(void **state)
 {
     (void)state;
     int64_t value = 1;
@@ -436,7 +436,7 @@ void closed_communicators_free_their_slots(void **state)
     }
 }
 
-/* Rank 0 has one communicator more than the others, so only rank 0 runs out of slots. */
+/* Rank 0 has one more communicator than the others, so only rank 0 runs out of slots. */
 void a_communicator_that_one_rank_cannot_open_fails_on_all(void **state)
 {
     (void)state;
@@ -477,7 +477,7 @@ static void *run_worker(void *argument)
         gather(part, i, false);
         comm_close(part);
     }
-    buffer_end_thread();
+    buffer_release_thread();
     return NULL;
 }
 

@@ -1,5 +1,6 @@
 /*
- * comm — tests a single rank, and what comm.c adds to every backend, with a mock backend.
+ * comm — tests a single rank and, with a mock backend, the functions that comm.c adds to every
+ * backend.
  */
 #include "comm/comm.h"
 #include "tests/support/test.h"
@@ -122,7 +123,7 @@ static void after_an_abort_all_work_ends_aborted(void **state)
     comm_close(comm);
 }
 
-static void split_gives_a_communicator_or_none(void **state)
+static void split_returns_a_communicator_or_none(void **state)
 {
     (void)state;
     struct comm *comm = open_self(), *part = NULL;
@@ -137,7 +138,7 @@ static void split_gives_a_communicator_or_none(void **state)
 }
 
 /* A mock backend with two ranks; the test plays the other rank. */
-struct mock {
+struct mock_comm {
     struct comm comm;
     int64_t other_value; /* the other rank's value in a sum */
 };
@@ -147,7 +148,7 @@ static int mock_all_reduce(struct comm *comm, int64_t *values, size_t count, enu
                            struct err *err)
 {
     (void)op, (void)options, (void)err;
-    struct mock *mock = (struct mock *)comm;
+    struct mock_comm *mock = (struct mock_comm *)comm;
     assert_int_equal(count, 1);
     values[0] += mock->other_value;
     *work = (struct comm_work){.comm = comm, .done = true};
@@ -159,7 +160,7 @@ static const struct comm_ops mock_ops = {.name = "mock", .all_reduce_i64 = mock_
 static void ranks_agree_only_if_all_succeeded(void **state)
 {
     (void)state;
-    struct mock mock = {.comm = {.ops = &mock_ops, .rank = 1, .ranks = 2}};
+    struct mock_comm mock = {.comm = {.ops = &mock_ops, .rank = 1, .ranks = 2}};
     struct err err = {0};
     assert_int_equal(comm_agree(&mock.comm, 0, NULL, &err), 0);
     err_set(&err, -ENOSPC, "my own trouble");
@@ -178,7 +179,7 @@ int main(void)
         cmocka_unit_test(all_to_all_on_one_rank_copies_its_slice),
         cmocka_unit_test(messages_to_oneself_arrive_by_tag_in_order),
         cmocka_unit_test(after_an_abort_all_work_ends_aborted),
-        cmocka_unit_test(split_gives_a_communicator_or_none),
+        cmocka_unit_test(split_returns_a_communicator_or_none),
         cmocka_unit_test(ranks_agree_only_if_all_succeeded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
  * failure. Each rank writes its result to a file and waits for the other ranks' files before it
  * exits, because mpirun ends all ranks when one exits.
  */
-#include "tests/comm/ends.h"
+#include "tests/comm/rank_result.h"
 
 #include "base/clock.h"
 #include "comm/comm_wrapper.h"
@@ -80,8 +80,8 @@ static int send_without_receiver(struct err *err)
     return status ? status : comm_wait(world, &work, err);
 }
 
-/* The last rank aborts a communicator of which it is the only member. All operations fail,
- * including later ones. */
+/* The last rank aborts a communicator that has no other rank. All operations fail, including later
+ * ones. */
 static int abort_own_communicator(struct err *err)
 {
     struct comm *part;
@@ -257,8 +257,8 @@ static bool is_stopped(pid_t pid)
     return state == 'T';
 }
 
-/* Rank 1 is stopped (SIGSTOP) after it has sent its pid. timeout_ns: the ranks' timeout, for a
- * barrier of rank 0 without a deadline. */
+/* Rank 1 is stopped (SIGSTOP) after it has sent its pid. timeout_ns: the ranks' timeout; 0: rank
+ * 0's barrier has a deadline instead. */
 static int stop_rank(uint64_t timeout_ns, struct err *err)
 {
     static int64_t pid;
@@ -371,7 +371,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
         if (strcmp(argv[1], failures[i].name) == 0) {
             int status = failures[i].run(&err);
-            result_report(world, status, &err);
+            write_rank_result(world, status, &err);
         }
     }
     comm_close(world);

@@ -1,5 +1,5 @@
 /*
- * One rank of a failing run over comm_nccl, started by failing_nccl_rank.sh. Its argument selects
+ * One rank of a failing run over comm_nccl, started by nccl_ends.sh. Its argument selects
  * the failure. See also failing_comm_rank.c.
  */
 #include "base/clock.h"
@@ -7,7 +7,7 @@
 #include "comm/comm_wrapper.h"
 #include "comm/nccl/comm_nccl.h"
 #include "device/device_cuda.h"
-#include "tests/comm/ends.h"
+#include "tests/comm/rank_result.h"
 #include "tests/cuda_on_cpu/queue.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { BYTES = 1 << 20 };
 
-static struct comm *world, *bulk, *second;
+static struct comm *world, *nccl, *second_nccl;
 static struct device *device;
 static char *memory; /* ranks * BYTES */
 
@@ -27,7 +27,7 @@ static int gather_after(struct device_stream *stream, uint64_t timeout_ns, struc
                                              timeout_ns ? clock_now_ns() + timeout_ns : 0,
                                          .purpose = "the weights of step 7",
                                          .stream = stream};
-    return bulk->ops->all_gather(bulk, memory + (size_t)bulk->rank * BYTES, memory, BYTES, &options,
+    return nccl->ops->all_gather(nccl, memory + (size_t)nccl->rank * BYTES, memory, BYTES, &options,
                                  work, err);
 }
 
@@ -35,7 +35,7 @@ static int gather(uint64_t timeout_ns, struct err *err)
 {
     struct comm_work work;
     int status = gather_after(NULL, timeout_ns, &work, err);
-    return status ? status : comm_wait(bulk, &work, err);
+    return status ? status : comm_wait(nccl, &work, err);
 }
 
 /* Waits on the ranks' communicator for a message that is never sent. */
@@ -74,14 +74,14 @@ static int never_finish_computation(struct err *err)
         status = -EIO;
     if (!status)
         status = gather_after(stream, world->rank == 0 ? CLOCK_NS_PER_S / 2 : 0, &work, err);
-    return status ? status : comm_wait(bulk, &work, err);
+    return status ? status : comm_wait(nccl, &work, err);
 }
 
 /* The last rank aborts while the others wait. */
-static int abort_bulk(struct err *err)
+static int abort_nccl(struct err *err)
 {
     if (world->rank == world->ranks - 1)
-        bulk->ops->abort(bulk);
+        nccl->ops->abort(nccl);
     return gather(0, err);
 }
 
@@ -92,10 +92,10 @@ static int abort_while_others_poll(struct err *err)
     static struct comm_work work; /* must remain valid after a failed poll */
     bool done = false;
     if (world->rank == world->ranks - 1)
-        bulk->ops->abort(bulk);
+        nccl->ops->abort(nccl);
     int status = gather_after(NULL, 0, &work, err);
     while (!status && !done)
-        status = bulk->ops->test(&work, &done, err);
+        status = nccl->ops->test(&work, &done, err);
     return status;
 }
 
@@ -107,8 +107,8 @@ static int make_different_call(struct err *err)
     const struct comm_options options = {.purpose = "the norm"};
     if (world->rank != 1)
         return gather(0, err);
-    int status = bulk->ops->all_reduce_i64(bulk, &value, 1, COMM_SUM, &options, &work, err);
-    return status ? status : comm_wait(bulk, &work, err);
+    int status = nccl->ops->all_reduce_i64(nccl, &value, 1, COMM_SUM, &options, &work, err);
+    return status ? status : comm_wait(nccl, &work, err);
 }
 
 /* Rank 1 fails instead of gathering and reports this through another communicator. The others abort
@@ -125,9 +125,9 @@ static int abort_locally(struct err *err)
     if (status)
         return status;
     comm_agree(world, 0, NULL, NULL);
-    comm_nccl_abort_local(bulk);
+    comm_nccl_abort_local(nccl);
     device->ops->mem_free(device, MEM_DEVICE, extra, BYTES);
-    return comm_wait(bulk, &work, err);
+    return comm_wait(nccl, &work, err);
 }
 
 /* Rank 0 aborts operations on two communicators that no other rank has joined. */
@@ -135,31 +135,31 @@ static int abort_two_communicators(struct err *err)
 {
     static struct comm_work works[2];
     void *extra;
-    int status = bulk->ops->split(bulk, 0, bulk->rank, &second, err);
+    int status = nccl->ops->split(nccl, 0, nccl->rank, &second_nccl, err);
     if (!status && world->rank != 0)
         status = wait_until_aborted(err);
     if (status)
         return status;
     status =
         device->ops->mem_alloc(device, MEM_DEVICE, 2 * BYTES * (size_t)world->ranks, &extra, err);
-    struct comm *both[2] = {bulk, second};
+    struct comm *both[2] = {nccl, second_nccl};
     for (int i = 0; i < 2 && !status; i++)
         status = both[i]->ops->all_gather(both[i], memory, (char *)extra + i * BYTES * world->ranks,
                                           BYTES, NULL, &works[i], err);
     if (status)
         return status;
-    bulk->ops->abort(bulk);
+    nccl->ops->abort(nccl);
     device->ops->mem_free(device, MEM_DEVICE, extra, 2 * BYTES * (size_t)world->ranks);
-    return comm_wait(second, &works[1], err);
+    return comm_wait(second_nccl, &works[1], err);
 }
 
 /* As when closing, NCCL's abort on one rank waits for the aborts of all ranks. */
 static void end_nccl(int status)
 {
     if (status == -ECONNABORTED)
-        comm_nccl_abort_local(bulk);
+        comm_nccl_abort_local(nccl);
     else if (status)
-        bulk->ops->abort(bulk);
+        nccl->ops->abort(nccl);
 }
 
 static int die(struct err *err)
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
         bool is_checked;
     } failures[] = {
         {"late", miss_gather, false},           {"stuck", never_finish_computation, false},
-        {"abort", abort_bulk, false},           {"looked", abort_while_others_poll, false},
+        {"abort", abort_nccl, false},           {"looked", abort_while_others_poll, false},
         {"halt", abort_locally, false},         {"two", abort_two_communicators, false},
         {"checked", make_different_call, true}, {"dead", die, false}};
     struct err err = {0};
@@ -192,7 +192,7 @@ int main(int argc, char **argv)
     if (!status && failures[i].is_checked)
         status = comm_checked_open(world, 0, &checked, &err);
     if (!status)
-        status = comm_nccl_open(checked ? checked : world, device, 0, &bulk, &err);
+        status = comm_nccl_open(checked ? checked : world, device, 0, &nccl, &err);
     if (!status)
         status = device->ops->mem_alloc(device, MEM_DEVICE, (size_t)world->ranks * BYTES,
                                         (void **)&memory, &err);
@@ -200,11 +200,11 @@ int main(int argc, char **argv)
         status = gather(0, &err); /* the first gather succeeds */
     if (!status)
         status = failures[i].run(&err);
-    if (bulk)
+    if (nccl)
         end_nccl(status);
-    result_report(world, status, &err);
-    comm_close(second);
-    comm_close(bulk);
+    write_rank_result(world, status, &err);
+    comm_close(second_nccl);
+    comm_close(nccl);
     comm_close(checked);
     comm_close(world);
     return 0;

@@ -1,5 +1,6 @@
 /*
- * comm_mpi on 1, 2, 3 and 4 real ranks, and once with messages split into pieces of a few bytes.
+ * Tests comm_mpi on 1, 2, 3 and 4 real ranks, and once with messages split into pieces of a few
+ * bytes.
  */
 #include "tests/comm/cases.h"
 
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(prepared_fast_sums_can_be_repeated),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(messages_arrive_by_tag_in_order),
-        cmocka_unit_test(testing_ends_when_the_work_is_done),
+        cmocka_unit_test(polling_ends_when_the_work_is_done),
         cmocka_unit_test(split_sorts_by_key_and_excludes_ranks_without_a_color),
         cmocka_unit_test(closed_communicators_free_their_slots),
         cmocka_unit_test(a_communicator_that_one_rank_cannot_open_fails_on_all),

@@ -1,6 +1,6 @@
 /*
- * comm_nccl on real ranks in addition to comm_mpi, with device memory, in every order that streams
- * allow. Uses the NCCL stand-in.
+ * Tests comm_nccl over comm_mpi on real ranks, with device memory and several stream orders. Uses
+ * the NCCL stand-in.
  */
 #include "tests/comm/cases.h"
 
@@ -70,7 +70,7 @@ static void operations_of_several_communicators_complete_in_any_order(void **sta
     for (size_t i = 0; i < all_bytes; i++) {
         size_t rank = i / BYTES % ranks, work = i / BYTES / ranks;
         if (host[i] != rank * 16 + work / WORKS * 5 + work % WORKS)
-            fail_msg("byte %zu of what rank %zu gave to work %zu differs", i % BYTES, rank, work);
+            fail_msg("byte %zu from rank %zu in operation %zu differs", i % BYTES, rank, work);
     }
     for (int c = 0; c < COMMS; c++)
         comm_close(comms[c]);
@@ -91,7 +91,7 @@ static void the_library_reports_its_version(void **state)
 static void closing_keeps_the_host_communicator_open(void **state)
 {
     (void)state;
-    buffer_end_thread();
+    buffer_release_thread();
     comm_close(world);
     world = mpi;
     device_close(buffer_device);
@@ -111,7 +111,7 @@ int main(void)
         cmocka_unit_test(fast_sums_use_the_library),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(messages_arrive_by_tag_in_order),
-        cmocka_unit_test(testing_ends_when_the_work_is_done),
+        cmocka_unit_test(polling_ends_when_the_work_is_done),
         cmocka_unit_test(split_sorts_by_key_and_excludes_ranks_without_a_color),
         cmocka_unit_test(closed_communicators_free_their_slots),
         cmocka_unit_test(communicators_can_work_concurrently),

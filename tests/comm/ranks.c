@@ -1,5 +1,5 @@
 /*
- * Tests the detection of ranks from launchers' variables, in environments made by the test.
+ * Tests the detection of ranks from launchers' variables, in environments set up by the test.
  */
 #include "comm/ranks/ranks.h"
 #include "tests/support/test.h"
@@ -18,8 +18,8 @@ static const char *get_variable(const char *name)
     return NULL;
 }
 
-static void check(const char *const *given, enum ranks_launcher launcher, int rank, int ranks,
-                  int local_rank)
+static void check_detected(const char *const *given, enum ranks_launcher launcher, int rank,
+                           int ranks, int local_rank)
 {
     struct ranks found;
     struct err err = {0};
@@ -31,7 +31,7 @@ static void check(const char *const *given, enum ranks_launcher launcher, int ra
     assert_int_equal(found.local_rank, local_rank);
 }
 
-static void check_refused(const char *const *given, const char *what, const char *word)
+static void check_refused(const char *const *given, const char *what, const char *detail)
 {
     struct ranks found = {.ranks = 77};
     struct err err = {0};
@@ -40,8 +40,8 @@ static void check_refused(const char *const *given, const char *what, const char
     assert_int_equal(ranks_detect(get_variable, &found, &err), -EINVAL);
     assert_int_equal(found.ranks, 77);
     err_format(&err, line, sizeof line);
-    if (!strstr(line, what) || !strstr(line, word))
-        fail_msg("expected \"%s\" and \"%s\" in: %s", what, word, line);
+    if (!strstr(line, what) || !strstr(line, detail))
+        fail_msg("expected \"%s\" and \"%s\" in: %s", what, detail, line);
 }
 
 #define ENVIRONMENT(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -49,31 +49,32 @@ static void check_refused(const char *const *given, const char *what, const char
 static void each_launcher_is_detected_by_its_variables(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("HOME=/"), RANKS_SINGLE, 0, 1, 0);
-    check(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 2, 4, 0);
-    check(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
-                      "OMPI_COMM_WORLD_LOCAL_RANK=1"),
-          RANKS_OPEN_MPI, 3, 4, 1);
-    check(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
-    check(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"), RANKS_SLURM,
-          5, 6, 2);
-    check(ENVIRONMENT("RANK=7"), RANKS_SINGLE, 0, 1, 0); /* RANK belongs to another program */
-    check(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4",
-                      "MV2_COMM_WORLD_LOCAL_RANK=1"),
-          RANKS_MVAPICH, 3, 4, 1);
-    check(ENVIRONMENT("JSM_NAMESPACE_RANK=5", "JSM_NAMESPACE_SIZE=6", "JSM_NAMESPACE_LOCAL_RANK=2",
-                      "PMIX_RANK=5"),
-          RANKS_JSRUN, 5, 6, 2);
-    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2"), RANKS_FLUX, 5,
-          6, 2);
-    check(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2", "PMI_RANK=5",
-                      "PMI_SIZE=6"),
-          RANKS_FLUX, 5, 6, 2);
-    check(ENVIRONMENT("PALS_RANKID=5", "PALS_LOCAL_RANKID=2", "PMI_RANK=5", "PMI_SIZE=6"),
-          RANKS_PALS, 5, 6, 2);
-    check(ENVIRONMENT("PMI_RANK=5", "PMI_SIZE=6", "SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6",
-                      "SLURM_LOCALID=2"),
-          RANKS_SLURM, 5, 6, 2); /* srun --mpi=pmi2 */
+    check_detected(ENVIRONMENT("HOME=/"), RANKS_SINGLE, 0, 1, 0);
+    check_detected(ENVIRONMENT("RANK=2", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 2, 4, 0);
+    check_detected(ENVIRONMENT("OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                               "OMPI_COMM_WORLD_LOCAL_RANK=1"),
+                   RANKS_OPEN_MPI, 3, 4, 1);
+    check_detected(ENVIRONMENT("PMI_RANK=1", "PMI_SIZE=2"), RANKS_PMI, 1, 2, -1);
+    check_detected(ENVIRONMENT("SLURM_PROCID=5", "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"),
+                   RANKS_SLURM, 5, 6, 2);
+    check_detected(ENVIRONMENT("RANK=7"), RANKS_SINGLE, 0, 1,
+                   0); /* RANK belongs to another program */
+    check_detected(ENVIRONMENT("MV2_COMM_WORLD_RANK=3", "MV2_COMM_WORLD_SIZE=4",
+                               "MV2_COMM_WORLD_LOCAL_RANK=1"),
+                   RANKS_MVAPICH, 3, 4, 1);
+    check_detected(ENVIRONMENT("JSM_NAMESPACE_RANK=5", "JSM_NAMESPACE_SIZE=6",
+                               "JSM_NAMESPACE_LOCAL_RANK=2", "PMIX_RANK=5"),
+                   RANKS_JSRUN, 5, 6, 2);
+    check_detected(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2"),
+                   RANKS_FLUX, 5, 6, 2);
+    check_detected(ENVIRONMENT("FLUX_TASK_RANK=5", "FLUX_JOB_SIZE=6", "FLUX_TASK_LOCAL_ID=2",
+                               "PMI_RANK=5", "PMI_SIZE=6"),
+                   RANKS_FLUX, 5, 6, 2);
+    check_detected(ENVIRONMENT("PALS_RANKID=5", "PALS_LOCAL_RANKID=2", "PMI_RANK=5", "PMI_SIZE=6"),
+                   RANKS_PALS, 5, 6, 2);
+    check_detected(ENVIRONMENT("PMI_RANK=5", "PMI_SIZE=6", "SLURM_PROCID=5",
+                               "SLURM_STEP_NUM_TASKS=6", "SLURM_LOCALID=2"),
+                   RANKS_SLURM, 5, 6, 2); /* srun --mpi=pmi2 */
 }
 
 static void a_rank_without_a_rank_count_is_refused(void **state)
@@ -94,9 +95,9 @@ static void a_rank_without_a_rank_count_is_refused(void **state)
         check_refused(ENVIRONMENT(partial[i]), "started this process as one of several",
                       "set RANK=0 and WORLD_SIZE=1");
         /* as the error message suggests */
-        check(ENVIRONMENT(partial[i], "RANK=0", "WORLD_SIZE=1"), RANKS_TORCHRUN, 0, 1, -1);
-        check(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"), RANKS_TORCHRUN, 3,
-              4, 0);
+        check_detected(ENVIRONMENT(partial[i], "RANK=0", "WORLD_SIZE=1"), RANKS_TORCHRUN, 0, 1, -1);
+        check_detected(ENVIRONMENT(partial[i], "RANK=3", "WORLD_SIZE=4", "LOCAL_RANK=0"),
+                       RANKS_TORCHRUN, 3, 4, 0);
     }
 }
 
@@ -104,10 +105,10 @@ static void a_rank_count_without_a_rank_is_refused(void **state)
 {
     (void)state;
     check_refused(ENVIRONMENT("WORLD_SIZE=4"), "not which one this is", "found only WORLD_SIZE=4");
-    check(ENVIRONMENT("WORLD_SIZE=1"), RANKS_SINGLE, 0, 1, 0);
-    check(ENVIRONMENT("WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
-                      "OMPI_COMM_WORLD_LOCAL_RANK=1"),
-          RANKS_OPEN_MPI, 3, 4, 1);
+    check_detected(ENVIRONMENT("WORLD_SIZE=1"), RANKS_SINGLE, 0, 1, 0);
+    check_detected(ENVIRONMENT("WORLD_SIZE=4", "OMPI_COMM_WORLD_RANK=3", "OMPI_COMM_WORLD_SIZE=4",
+                               "OMPI_COMM_WORLD_LOCAL_RANK=1"),
+                   RANKS_OPEN_MPI, 3, 4, 1);
 }
 
 static void torchrun_ranks_have_a_rendezvous(void **state)
@@ -144,12 +145,12 @@ static void torchrun_ranks_have_a_rendezvous(void **state)
 static void slurm_ranks_come_from_the_step_not_the_job(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_SINGLE, 0, 1,
-          0);                                                    /* sbatch */
-    check(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_SINGLE, 0, 1, 0); /* salloc */
-    check(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2",
-                      "SLURM_LOCALID=1"),
-          RANKS_SLURM, 1, 2, 1);
+    check_detected(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0"), RANKS_SINGLE,
+                   0, 1, 0);                                              /* sbatch */
+    check_detected(ENVIRONMENT("SLURM_NTASKS=8"), RANKS_SINGLE, 0, 1, 0); /* salloc */
+    check_detected(ENVIRONMENT("SLURM_PROCID=1", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=2",
+                               "SLURM_LOCALID=1"),
+                   RANKS_SLURM, 1, 2, 1);
 }
 
 static void a_single_process_in_a_job_of_several_tasks_is_detected(void **state)
@@ -168,30 +169,32 @@ static void a_single_process_in_a_job_of_several_tasks_is_detected(void **state)
 static void within_a_slurm_job_mpirun_takes_precedence(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
-                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, -1);
-    check(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "OMPI_COMM_WORLD_RANK=1",
-                      "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, -1);
+    check_detected(ENVIRONMENT("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_LOCALID=0",
+                               "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+                   RANKS_OPEN_MPI, 1, 2, -1);
+    check_detected(ENVIRONMENT("SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=1", "OMPI_COMM_WORLD_RANK=1",
+                               "OMPI_COMM_WORLD_SIZE=2"),
+                   RANKS_OPEN_MPI, 1, 2, -1);
 }
 
 static void within_a_slurm_step_mpirun_takes_precedence(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0",
-                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, -1);
-    check(ENVIRONMENT("JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1",
-                      "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, 1); /* the ranks are the same; jsrun provides the local rank */
+    check_detected(ENVIRONMENT("FLUX_TASK_RANK=0", "FLUX_JOB_SIZE=1", "FLUX_TASK_LOCAL_ID=0",
+                               "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+                   RANKS_OPEN_MPI, 1, 2, -1);
+    check_detected(
+        ENVIRONMENT("JSM_NAMESPACE_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_LOCAL_RANK=1",
+                    "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+        RANKS_OPEN_MPI, 1, 2, 1); /* the ranks are the same; jsrun provides the local rank */
 }
 
 static void agreeing_launchers_are_accepted(void **state)
 {
     (void)state;
-    check(ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
-          RANKS_OPEN_MPI, 1, 2, -1);
+    check_detected(
+        ENVIRONMENT("RANK=1", "WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2"),
+        RANKS_OPEN_MPI, 1, 2, -1);
 }
 
 static void contradictions_are_refused_and_named(void **state)

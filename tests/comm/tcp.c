@@ -1,5 +1,5 @@
 /*
- * comm_tcp on real ranks: 2, 3 and 4 processes that have only torchrun's variables.
+ * Tests comm_tcp on 2, 3 and 4 processes that have only torchrun's variables.
  */
 #include "tests/comm/cases.h"
 
@@ -27,7 +27,7 @@ int main(void)
         cmocka_unit_test(fast_sums_use_the_library),
         cmocka_unit_test(integers_are_reduced_exactly),
         cmocka_unit_test(messages_arrive_by_tag_in_order),
-        cmocka_unit_test(testing_ends_when_the_work_is_done),
+        cmocka_unit_test(polling_ends_when_the_work_is_done),
         cmocka_unit_test(split_sorts_by_key_and_excludes_ranks_without_a_color),
         cmocka_unit_test(closed_communicators_free_their_slots),
         cmocka_unit_test(a_communicator_that_one_rank_cannot_open_fails_on_all),
@@ -41,7 +41,7 @@ int main(void)
         return 1;
     }
     if (strcmp(world->ops->name, "tcp") != 0) {
-        fprintf(stderr, "torchrun's ranks, 2 at least, have \"%s\"\n", world->ops->name);
+        fprintf(stderr, "expected tcp on at least 2 ranks, found \"%s\"\n", world->ops->name);
         return 1;
     }
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {

@@ -73,11 +73,11 @@ static int connect_to_rank0(int port)
 
 /* Sends the hello of a rank that connects to another; the test plays that rank. */
 
-static void say_hello(int fd, int rank, uint64_t run, struct tcp_hello *ret_hello)
+static void send_hello(int fd, int rank, uint64_t run_id, struct tcp_hello *ret_hello)
 {
     *ret_hello = (struct tcp_hello){.magic = TCP_HELLO_MAGIC,
                                     .token = run_token,
-                                    .run_id = run,
+                                    .run_id = run_id,
                                     .rank = rank,
                                     .ranks = RANKS,
                                     .listen_port = 1};
@@ -90,11 +90,12 @@ static void receive(int fd, void *data, size_t bytes)
 }
 
 /* Exchanges hellos with the other rank, which must have the same secret; returns its hello. */
-static struct tcp_hello handshake(int fd, int rank, uint64_t run, const struct tcp_secret *secret)
+static struct tcp_hello handshake(int fd, int rank, uint64_t run_id,
+                                  const struct tcp_secret *secret)
 {
     struct tcp_hello own, hello;
     struct tcp_proof proof, expected;
-    say_hello(fd, rank, run, &own);
+    send_hello(fd, rank, run_id, &own);
     receive(fd, &hello, sizeof hello);
     assert_int_equal(tcp_secret_prove(secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
     assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);
@@ -358,7 +359,7 @@ static void a_connection_that_closed_early_may_be_retried(void **state)
     uint64_t run = receive_addresses(first, addresses);
     /* queued first, so it is handled before the second connection */
     int gave_up = connect_to_address(&addresses[1]);
-    say_hello(gave_up, 2, run, &unanswered);
+    send_hello(gave_up, 2, run, &unanswered);
     close(gave_up);
     int again = connect_to_address(&addresses[1]);
     handshake(again, 2, run, &no_secret);
@@ -405,7 +406,7 @@ static void a_rank_that_left_early_is_awaited_again(void **state)
 }
 
 /* Whether a process is listening on the given local address and port. */
-static bool is_open(uint32_t address, int port)
+static bool is_listening_on(uint32_t address, int port)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in at = {
@@ -426,15 +427,15 @@ static void ranks_listen_only_on_the_interface_towards_rank_0(void **state)
     socklen_t bytes = sizeof address;
     assert_int_equal(getpeername(first, (struct sockaddr *)&address, &bytes), 0);
     listen_port = ntohs(address.sin_port);
-    assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
+    assert_true(is_listening_on(htonl(INADDR_LOOPBACK), listen_port));
     /* 127.0.0.2 is also local */
-    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
+    assert_false(is_listening_on(htonl(INADDR_LOOPBACK + 1), listen_port));
     handshake(first, 2, 0, &no_secret);
     start_rank(1, RANKS, run_token, port, 60 * CLOCK_NS_PER_S);
     uint64_t run = receive_addresses(first, addresses);
     listen_port = ntohs(((struct sockaddr_in *)&addresses[1].address)->sin_port);
-    assert_true(is_open(htonl(INADDR_LOOPBACK), listen_port));
-    assert_false(is_open(htonl(INADDR_LOOPBACK + 1), listen_port));
+    assert_true(is_listening_on(htonl(INADDR_LOOPBACK), listen_port));
+    assert_false(is_listening_on(htonl(INADDR_LOOPBACK + 1), listen_port));
     int second = connect_to_address(&addresses[1]);
     handshake(second, 2, run, &no_secret);
     for (int r = 0; r < 2; r++) {
@@ -510,7 +511,7 @@ static void the_secret_is_not_revealed_to_strangers(void **state)
     (void)state;
     start_rank_with_secret(0, RANKS, run_token, "127.0.0.1", port, 60 * CLOCK_NS_PER_S, &secret);
     int fd = connect_to_rank0(port);
-    say_hello(fd, 2, 0, &own);
+    send_hello(fd, 2, 0, &own);
     receive(fd, &hello, sizeof hello);
     /* a proof for the other role */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_RESPONDER, &own, &hello, &proof), 0);
@@ -522,7 +523,7 @@ static void the_secret_is_not_revealed_to_strangers(void **state)
     /* a recorded proof is useless on a different connection */
     assert_int_equal(tcp_secret_prove(&secret, TCP_ROLE_INITIATOR, &own, &hello, &proof), 0);
     fd = connect_to_rank0(port);
-    say_hello(fd, 2, 0, &own);
+    send_hello(fd, 2, 0, &own);
     receive(fd, &again, sizeof again);
     assert_memory_not_equal(again.nonce, hello.nonce, sizeof hello.nonce);
     assert_int_equal(send(fd, &proof, sizeof proof, MSG_NOSIGNAL), sizeof proof);

@@ -6,7 +6,7 @@
 #include "comm/comm_mpi.h"
 #include "convert/dataset/dataset.h"
 #include "io/faults/io_fault.h"
-#include "tests/comm/ends.h"
+#include "tests/comm/rank_result.h"
 #include "tests/cuda_on_cpu/control.h"
 #include "trainer/trainer.h"
 
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     int status = io_fault_open(".", NULL, rules, &io, &err);
     if (!status)
         status = train(world, io, &err);
-    result_report(world, status, &err);
+    write_rank_result(world, status, &err);
     io_close(io);
     comm_close(world);
     return 0;

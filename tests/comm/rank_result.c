@@ -1,7 +1,7 @@
 /*
- * ends — see ends.h.
+ * rank_result — see rank_result.h.
  */
-#include "tests/comm/ends.h"
+#include "tests/comm/rank_result.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-void result_report(const struct comm *world, int status, const struct err *err)
+void write_rank_result(const struct comm *world, int status, const struct err *err)
 {
     char name[64], line[ERR_LINE_BYTES_MAX], text[ERR_LINE_BYTES_MAX + 64];
     snprintf(text, sizeof text, "%s %s\n", status ? strerrorname_np(-status) : "0",

@@ -1,5 +1,5 @@
 /*
- * A program that detects its ranks as millrace does; rank_of.sh runs it.
+ * Detects the rank as millrace does and prints it. Run by print_rank.sh.
  */
 #include "comm/ranks/ranks.h"
 
