@@ -31,7 +31,7 @@ static int fill_result(const struct loop *loop, enum trainer_end end, struct tra
     int status = run_data_cursor(&run->data, &run->ranks, &cursor, err);
     *result = (struct trainer_result){.end = end,
                                       .step = run->step,
-                                      .evaluated = run->control.evaluation.present,
+                                      .has_evaluation = run->control.evaluation.is_present,
                                       .val_loss = run->control.evaluation.loss,
                                       .val_accuracy = run->control.evaluation.accuracy,
                                       .set_digest = cursor.set_digest,

@@ -29,7 +29,7 @@ enum trainer_end {
 struct trainer_result {
     enum trainer_end end;
     uint64_t step; /* saved */
-    bool evaluated;
+    bool has_evaluation;
     double val_loss, val_accuracy;
     struct trainer_steps profiled_steps; /* the steps of options.profile that ran */
     uint64_t profiled_ns;               /* includes evaluations and checkpoints after those steps */

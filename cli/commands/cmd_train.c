@@ -239,7 +239,7 @@ static int print_result(const struct trainer_result *result, const struct common
     if (common->json)
         jsonx_write_string(json, "event", result->end == TRAINER_DONE ? "done" : "stopped");
     jsonx_write_u64(json, "step", result->step);
-    if (result->evaluated) {
+    if (result->has_evaluation) {
         jsonx_write_f64(json, "val_loss", result->val_loss);
         jsonx_write_f64(json, "val_accuracy", result->val_accuracy);
     }
@@ -339,7 +339,7 @@ static int read_options(const struct invocation *invocation, struct train_config
         return status;
     options->config = config;
     if (!args->resume)
-        options->resume = (enum config_resume)config->checkpoint.resume;
+        options->resume = (enum config_resume_mode)config->checkpoint.resume;
     else if (strcmp(args->resume, "never") == 0)
         options->resume = CONFIG_RESUME_NEVER;
     else if (strcmp(args->resume, "auto") != 0) {

@@ -35,7 +35,7 @@ static void open_run(uint32_t shards, bool shares_weights)
 {
     struct err err = {0};
     run = (struct run){
-        .ranks = {.comm = world, .plain_comm = world}, .config = &config, .step = STEP};
+        .ranks = {.comm = world, .uncounted_comm = world}, .config = &config, .step = STEP};
     open_test_ops(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
     assert_ok(model_open(&case_gpt2, run.compute.ops, 2, &run.compute.model, &err), &err);
     run.compute.params = model_params(run.compute.model);

@@ -20,8 +20,8 @@ struct json_t;
 
 enum { CONFIG_TEXT_BYTES_MAX = 1024 };
 
-enum config_damage { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
-enum config_save_error { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
+enum config_damage_policy { CONFIG_DAMAGE_FALLBACK, CONFIG_DAMAGE_STOP };
+enum config_save_error_policy { CONFIG_SAVE_ERROR_CONTINUE, CONFIG_SAVE_ERROR_STOP };
 
 enum config_text_mask { CONFIG_MASK_NONE, CONFIG_MASK_DOCUMENT };
 enum config_precision { CONFIG_FP32, CONFIG_BF16, CONFIG_FP16 };
@@ -30,7 +30,7 @@ enum config_schedule_unit { CONFIG_BY_STEP, CONFIG_BY_EPOCH };
 
 enum config_mixed_numerics { CONFIG_MIXED_REFUSE, CONFIG_MIXED_ALLOW };
 enum config_comm { CONFIG_COMM_AUTO, CONFIG_COMM_HOST, CONFIG_COMM_NCCL };
-enum config_resume { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
+enum config_resume_mode { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME_PATH };
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
@@ -162,10 +162,10 @@ struct train_config {
         } keep;
         bool async;
         uint64_t staging_bytes; /* 0: auto */
-        uint32_t resume;        /* enum config_resume: auto or never */
+        uint32_t resume;        /* enum config_resume_mode: auto or never */
         uint32_t owner;         /* enum io_lock_kind */
-        uint32_t on_save_error; /* enum config_save_error */
-        uint32_t on_damage;     /* enum config_damage */
+        uint32_t on_save_error; /* enum config_save_error_policy */
+        uint32_t on_damage;     /* enum config_damage_policy */
     } checkpoint;
     struct {
         uint64_t every; /* steps; 0: only at the end */

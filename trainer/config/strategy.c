@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* name, shards, shards_weights, reshards, reduces_each_micro */
+/* name, shards, shards_weights, reshards, reduces_each_micro_batch */
 #define STRATEGIES(ROW)                                                                            \
     ROW("ddp", STRATEGY_SHARDS_ONE, false, false, false)                                           \
     ROW("zero1", STRATEGY_SHARDS_RANKS, false, false, false)                                       \

@@ -26,10 +26,10 @@ enum strategy_shards { STRATEGY_SHARDS_ONE, STRATEGY_SHARDS_RANKS, STRATEGY_SHAR
 
 struct strategy {
     const char *name;
-    enum strategy_shards shards; /* of the moments, and of the state selected below */
-    bool shards_weights;         /* false: each rank holds all weights between steps */
-    bool reshards;               /* frees weights between the forward and the backward pass */
-    bool reduces_each_micro;     /* each rank keeps only its own part of the gradients */
+    enum strategy_shards shards;   /* of the moments, and of the state selected below */
+    bool shards_weights;           /* false: each rank holds all weights between steps */
+    bool reshards;                 /* frees weights between the forward and the backward pass */
+    bool reduces_each_micro_batch; /* each rank keeps only its own part of the gradients */
 };
 
 /* NULL-terminated, for the configuration parser. */

@@ -27,7 +27,7 @@ struct trainer_options {
     struct comm *comm;
     /* Index of this rank among those of its machine; selects a GPU. -1: unknown, treated as 0. */
     int local_rank;
-    enum config_resume resume;
+    enum config_resume_mode resume;
     const char *resume_path; /* CONFIG_RESUME_PATH: a step, a folder of steps, or a run folder */
     struct io *io;
     uint64_t began_ns;                /* program start (clock_now_ns), for run.max_time; 0: now */

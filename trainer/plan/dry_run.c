@@ -52,7 +52,7 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
 {
     int rank = (int)options->rank, ranks = (int)options->ranks;
     int status = comm_null_open(rank, ranks, false, &run->ranks.own_comm, err);
-    run->ranks.plain_comm = run->ranks.own_comm;
+    run->ranks.uncounted_comm = run->ranks.own_comm;
     if (!status)
         status = run_ranks_open_counting_comm(&run->ranks, run->config, err);
     if (status || !options->uses_nccl || ranks == 1)
@@ -64,7 +64,7 @@ static int open_comms(struct run *run, const struct trainer_dry_run_options *opt
 static int open_backend(struct run *run, const struct trainer_dry_run_options *options,
                         struct err *err)
 {
-    enum dtype compute = run_dtype(run->config->precision.compute);
+    enum dtype compute = run_dtype_of_precision(run->config->precision.compute);
     if (options->backend->is_host && compute != DTYPE_F32) {
         err_set(err, -EINVAL, "the cpu computes in F32, not in %s", dtype_name(compute));
         err_advise(err, "set precision.compute: fp32, or device: cuda");
@@ -85,7 +85,7 @@ static int open_batch(struct run *run, const struct trainer_dry_run_options *opt
                ? status
                : strategy_shards_count(strategy_at(c->parallel.strategy),
                                        strategy_mesh_from_config(c), options->ranks,
-                                       options->local_ranks, &run->compute.shards, err);
+                                       options->local_ranks, &run->compute.shards_count, err);
 }
 
 static int apply_shape(struct run *run, const struct trainer_dry_run_options *options,
@@ -181,7 +181,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
 
 static void simulate_pass(struct run *run, uint64_t round, const struct model_memory *memory)
 {
-    const struct model_result result = {run->compute.losses, run->compute.correct};
+    const struct model_result result = {run->compute.losses, run->compute.correct_flags};
     const void *any = run->compute.activations.memory; /* never read */
     const struct model_input input = {.vision.images = any,
                                       .vision.labels = any,

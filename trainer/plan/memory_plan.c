@@ -13,10 +13,10 @@
 #include <string.h>
 
 /* With the settings of config; UINT64_MAX if they are invalid. */
-static uint64_t required_bytes(const struct trainer_dry_run_options *run,
+static uint64_t required_bytes(const struct trainer_dry_run_options *options,
                                const struct train_config *config)
 {
-    struct trainer_dry_run_options other = *run;
+    struct trainer_dry_run_options other = *options;
     struct trainer_dry_run dry_run;
     other.config = config;
     return trainer_dry_run(&other, &dry_run, NULL)
@@ -25,51 +25,51 @@ static uint64_t required_bytes(const struct trainer_dry_run_options *run,
 }
 
 /* Appends how much memory config saves, then resets it to the run's. */
-static void add_saving(const struct trainer_dry_run_options *run, struct train_config *config,
+static void add_saving(const struct trainer_dry_run_options *options, struct train_config *config,
                        const char *setting, uint64_t needed_bytes, char text[ERR_TEXT_BYTES_MAX])
 {
     char size[STR_SIZE_BYTES];
     size_t length = strlen(text);
-    uint64_t other = required_bytes(run, config);
+    uint64_t other = required_bytes(options, config);
     if (other < needed_bytes)
         snprintf(text + length, ERR_TEXT_BYTES_MAX - length, "%s%s saves %s", length ? ", " : "",
                  setting, str_format_size(needed_bytes - other, size));
-    *config = *run->config;
+    *config = *options->config;
 }
 
 /* config: scratch space. */
-static void list_savings(const struct trainer_dry_run_options *run, uint64_t needed_bytes,
+static void list_savings(const struct trainer_dry_run_options *options, uint64_t needed_bytes,
                          struct train_config *config, char text[ERR_TEXT_BYTES_MAX])
 {
     char setting[64];
-    *config = *run->config;
+    *config = *options->config;
     if (config->batch.micro % 2 == 0) {
         config->batch.micro /= 2;
         snprintf(setting, sizeof setting, "batch.micro: %" PRIu64, config->batch.micro);
-        add_saving(run, config, setting, needed_bytes, text);
+        add_saving(options, config, setting, needed_bytes, text);
     }
-    if (run->is_evaluation)
+    if (options->is_evaluation)
         return;
     config->model.recompute = 1;
-    add_saving(run, config, "model.recompute: 1", needed_bytes, text);
+    add_saving(options, config, "model.recompute: 1", needed_bytes, text);
     config->model.offload = 1;
-    add_saving(run, config, "model.offload: 1", needed_bytes, text);
+    add_saving(options, config, "model.offload: 1", needed_bytes, text);
     config->parallel.offload.optimizer = true;
-    add_saving(run, config, "parallel.offload.optimizer: true", needed_bytes, text);
+    add_saving(options, config, "parallel.offload.optimizer: true", needed_bytes, text);
     config->batch.schedule[0] = '\0';
-    add_saving(run, config, "no batch.schedule", needed_bytes, text);
+    add_saving(options, config, "no batch.schedule", needed_bytes, text);
     config->batch.global = config->batch.micro;
-    if (run->ranks == 1) /* each rank needs a micro-batch */
-        add_saving(run, config, "batch.global equal to batch.micro", needed_bytes, text);
+    if (options->ranks == 1) /* each rank needs a micro-batch */
+        add_saving(options, config, "batch.global equal to batch.micro", needed_bytes, text);
 }
 
-static void advise_savings(const struct trainer_dry_run_options *run, uint64_t needed_bytes,
+static void advise_savings(const struct trainer_dry_run_options *options, uint64_t needed_bytes,
                            struct err *err)
 {
     char text[ERR_TEXT_BYTES_MAX] = "";
     struct train_config *config = malloc(sizeof *config);
     if (config)
-        list_savings(run, needed_bytes, config, text);
+        list_savings(options, needed_bytes, config, text);
     free(config);
     err_advise(err, "%s", text[0] ? text : "make the model smaller");
 }
@@ -95,7 +95,7 @@ static void describe_usage(const struct usage *usage, uint64_t needed_bytes, str
     err_expected(err, "%s; %s pinned on the host", text, str_format_size(pinned, size));
 }
 
-int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
+int memory_plan_check(const struct trainer_dry_run_options *options, struct device *device,
                       struct err *err)
 {
     struct device_mem_info info;
@@ -104,7 +104,7 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
     device->ops->mem_info(device, &info);
     if (device->ops->is_host || info.total_bytes == 0)
         return 0;
-    int status = trainer_dry_run(run, &dry_run, err);
+    int status = trainer_dry_run(options, &dry_run, err);
     if (status)
         return status;
     uint64_t needed_bytes = memory_plan_required_bytes(dry_run.device_bytes),
@@ -116,7 +116,7 @@ int memory_plan_check(const struct trainer_dry_run_options *run, struct device *
         return -ENOMEM;
     describe_usage(&dry_run.usage, needed_bytes, err);
     err_found(err, "%s free", str_format_size(info.free_bytes + allocated_bytes, size));
-    advise_savings(run, needed_bytes, err);
+    advise_savings(options, needed_bytes, err);
     return -ENOMEM;
 }
 
@@ -129,7 +129,7 @@ int memory_plan_check_run(const struct run *run, bool is_training, struct err *e
         .backend = ops_null_cuda(),
         .rank = run->data.batching.rank,
         .ranks = run->data.batching.ranks,
-        .local_ranks = is_training ? run->compute.shards : 1,
+        .local_ranks = is_training ? run->compute.shards_count : 1,
         .uses_nccl = run->ranks.bulk_comm->takes_device_memory,
         .shape = &run->data.shape,
         .epoch = is_training ? epochs_epoch_at_step(&run->data.epochs, run->step) : 0,

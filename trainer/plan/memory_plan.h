@@ -19,7 +19,7 @@ static inline uint64_t memory_plan_required_bytes(uint64_t device_bytes)
 
 /* -ENOMEM, with the bytes needed and what other settings would save, if the run needs more device
  * memory than is free or already allocated. Returns 0 if device memory is host memory. */
-int memory_plan_check(const struct trainer_dry_run_options *run, struct device *device,
+int memory_plan_check(const struct trainer_dry_run_options *options, struct device *device,
                       struct err *err);
 /* A run_memory_check (run.h). */
 int memory_plan_check_run(const struct run *run, bool is_training, struct err *err);

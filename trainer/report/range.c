@@ -62,9 +62,9 @@ void range_begin(struct ranges *ranges, enum range range)
     assert(ranges->depth < RANGE_DEPTH_MAX);
     profiler_push(range_name(range));
     uint64_t now_ns = clock_now_ns();
-    ranges->open[ranges->depth].range = range;
-    ranges->open[ranges->depth].category = ranges->timer.category;
-    ranges->open[ranges->depth++].began_ns = ranges->is_measuring ? now_ns : 0;
+    ranges->stack[ranges->depth].range = range;
+    ranges->stack[ranges->depth].category = ranges->timer.category;
+    ranges->stack[ranges->depth++].began_ns = ranges->is_measuring ? now_ns : 0;
     category_timer_switch(&ranges->timer, category_of(range, ranges->is_async), now_ns);
 }
 
@@ -72,10 +72,10 @@ void range_end(struct ranges *ranges)
 {
     assert(ranges->depth > 0);
     ranges->depth--;
-    enum range range = ranges->open[ranges->depth].range;
+    enum range range = ranges->stack[ranges->depth].range;
     struct range_time *time = &ranges->times[range];
-    uint64_t began_ns = ranges->open[ranges->depth].began_ns, now_ns = clock_now_ns();
-    category_timer_switch(&ranges->timer, ranges->open[ranges->depth].category, now_ns);
+    uint64_t began_ns = ranges->stack[ranges->depth].began_ns, now_ns = clock_now_ns();
+    category_timer_switch(&ranges->timer, ranges->stack[ranges->depth].category, now_ns);
     if (began_ns > 0) {
         time->count++;
         time->ns += now_ns - began_ns;
@@ -87,7 +87,7 @@ void range_end(struct ranges *ranges)
     }
     profiler_pop();
     if (ranges->depth > 0)
-        announce_range(ranges, ranges->open[ranges->depth - 1].range);
+        announce_range(ranges, ranges->stack[ranges->depth - 1].range);
     else
         set_activity(ranges, "the end", false);
 }

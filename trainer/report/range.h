@@ -53,7 +53,7 @@ struct ranges {
         enum range range;
         enum time_category category; /* the enclosing range's */
         uint64_t began_ns;           /* 0: not measured */
-    } open[RANGE_DEPTH_MAX];
+    } stack[RANGE_DEPTH_MAX];
     unsigned depth;
 };
 

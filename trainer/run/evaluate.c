@@ -22,7 +22,7 @@ static int evaluate_batch(struct run *run, struct loader *loader, const struct b
     if (status)
         return status;
     if (valid > 0) {
-        const struct model_result result = {run->compute.losses, run->compute.correct};
+        const struct model_result result = {run->compute.losses, run->compute.correct_flags};
         model_forward(run->compute.model, &run->compute.stage, memory, &run->compute.activations,
                       &input, NULL, NULL, &result);
         run_queue_add_result(&run->queue, &result, model_rows(run->compute.model));
@@ -145,7 +145,7 @@ int run_evaluate(struct run *run, struct err *err)
         return -ENODATA;
     }
     run->control.evaluation = (struct evaluation){
-        .present = true,
+        .is_present = true,
         .step = run->step,
         .valid_count = (uint64_t)sums.valid_count,
         .loss = exact_sum_value(&sums.losses) / (double)sums.valid_count,

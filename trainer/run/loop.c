@@ -34,7 +34,7 @@ static void write_metrics(const struct run *run, const struct trainer_report *li
                 line->step);
 }
 
-static void report_steps(struct loop *loop)
+static void report_progress(struct loop *loop)
 {
     struct run *run = loop->run;
     const struct counter_baseline *baseline = &loop->baseline;
@@ -68,7 +68,7 @@ static void report_steps(struct loop *loop)
         .device_time = category_times_since(&run->queue.device_times, &baseline->device_times),
         .is_async = run->ranges.is_async,
         .remaining_seconds = seconds_per_step * (double)(run->steps - run->step),
-        .metrics = device_metrics_read(&loop->metrics,
+        .metrics = device_metrics_read(&loop->device_metrics,
                                        model_flops(run->compute.model) * micros_per_second),
     };
     run_report(run, &line);
@@ -193,7 +193,7 @@ static bool progress_is_due(const struct run *run)
 bool loop_evaluation_is_due(const struct run *run)
 {
     bool is_scheduled = run->step == run->steps || is_due(run->config->eval.every, run->step);
-    bool done = run->control.evaluation.present && run->control.evaluation.step == run->step;
+    bool done = run->control.evaluation.is_present && run->control.evaluation.step == run->step;
     return is_scheduled && !done && run->step > 0 && run->config->data.val[0];
 }
 
@@ -248,7 +248,7 @@ static int advance(struct loop *loop, struct err *err)
     if (progress_is_due(run) || evaluates || saves)
         status = run_drain_all(run, err);
     if (!status && progress_is_due(run))
-        report_steps(loop);
+        report_progress(loop);
     if (!status && evaluates)
         status = evaluate(loop, err);
     if (!status && run->control.save_has_ended)
@@ -291,7 +291,7 @@ int loop_open(struct loop *loop, struct run *run, struct err *err)
     loop->run = loop->profile.run = run;
     loop->began_ns = clock_now_ns();
     loop->began_step = run->step;
-    device_metrics_open(&loop->metrics, run->compute.ops);
+    device_metrics_open(&loop->device_metrics, run->compute.ops);
     profile_open(&loop->profile);
     run->ranges.is_async = !run->compute.device->ops->is_host;
     category_timer_start(&run->ranges.timer, loop->began_ns);
@@ -305,5 +305,5 @@ void loop_close(struct loop *loop)
 {
     stop_monitor_close(&loop->stop_monitor);
     profile_stop(&loop->profile);
-    device_metrics_close(&loop->metrics);
+    device_metrics_close(&loop->device_metrics);
 }

@@ -29,7 +29,7 @@ struct pending_save {
 struct loop {
     struct run *run; /* borrowed */
     struct counter_baseline baseline;
-    struct device_metrics metrics;
+    struct device_metrics device_metrics;
     struct pending_save pending_save;
     struct profile profile;
     struct stop_monitor stop_monitor;

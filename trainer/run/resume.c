@@ -57,8 +57,8 @@ static void restore_batch(struct run *run, const struct json_t *saved)
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
-    const struct ckpt_find_options choice = {
-        .below = run->saving.damaged.before_step,
+    const struct ckpt_find_options find_options = {
+        .below = run->saving.damaged_steps.before_step,
         .stop_at_damage = run->config->checkpoint.on_damage == CONFIG_DAMAGE_STOP,
     };
     char search_path[IO_PATH_BYTES_MAX];
@@ -68,15 +68,15 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     else
         strcpy(search_path, run->saving.folder);
     if (!status)
-        status = ckpt_reader_open_collective(run->io, search_path, &choice, run->ranks.comm,
+        status = ckpt_reader_open_collective(run->io, search_path, &find_options, run->ranks.comm,
                                              ret_reader, run->options->log, err);
-    if (status == -ENOENT && *run->saving.damaged.newest_path) {
+    if (status == -ENOENT && *run->saving.damaged_steps.newest_path) {
         err_set(err, -EBADMSG, "no checkpoint is left to resume from: all are damaged");
         err_at(err, search_path, ERR_NO_OFFSET);
         err_advise(err, "restore one from a copy, or move the folder away to start over");
         return -EBADMSG;
     }
-    if (status == -EBADMSG && choice.stop_at_damage)
+    if (status == -EBADMSG && find_options.stop_at_damage)
         err_advise(
             err, "set checkpoint.on_damage to fallback, or resume from another step with --resume");
     if (status == -ENOENT && run->options->resume != CONFIG_RESUME_PATH) {
@@ -106,13 +106,13 @@ static int find_newest(const struct run *run, char path[IO_PATH_BYTES_MAX], uint
                        struct err *err)
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX},
-                                   choice = {.below = run->saving.damaged.before_step};
+                                   find_options = {.below = run->saving.damaged_steps.before_step};
     int status = ckpt_find_collective(run->io, run->saving.folder, &any, run->ranks.comm, path,
                                       ret_step, NULL, err);
-    if (!status && *run->saving.damaged.newest_path &&
-        strcmp(path, run->saving.damaged.newest_path) == 0)
-        status = ckpt_find_collective(run->io, run->saving.folder, &choice, run->ranks.comm, path,
-                                      ret_step, NULL, err);
+    if (!status && *run->saving.damaged_steps.newest_path &&
+        strcmp(path, run->saving.damaged_steps.newest_path) == 0)
+        status = ckpt_find_collective(run->io, run->saving.folder, &find_options, run->ranks.comm,
+                                      path, ret_step, NULL, err);
     return status;
 }
 
@@ -236,9 +236,9 @@ static void restore_evaluation(struct run *run, const struct json_t *state)
 {
     const struct json_t *metrics = jsonx_get(state, "metrics");
     struct evaluation *e = &run->control.evaluation;
-    e->present = jsonx_u64(jsonx_get(metrics, "val_step"), &e->step) == 0 &&
-                 read_metric(metrics, "val_loss", &e->loss) == 0 &&
-                 read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
+    e->is_present = jsonx_u64(jsonx_get(metrics, "val_step"), &e->step) == 0 &&
+                    read_metric(metrics, "val_loss", &e->loss) == 0 &&
+                    read_metric(metrics, "val_accuracy", &e->accuracy) == 0;
 }
 
 static void restore_window(struct run *run, const struct json_t *state)
@@ -306,49 +306,49 @@ static void record_damage(struct run *run, const char *path)
 {
     if (run->options->resume == CONFIG_RESUME_PATH && strcmp(path, run->options->resume_path) == 0)
         return;
-    run->saving.damaged.before_step = run->step;
-    if (!*run->saving.damaged.newest_path)
-        snprintf(run->saving.damaged.newest_path, sizeof run->saving.damaged.newest_path, "%s",
-                 path);
+    run->saving.damaged_steps.before_step = run->step;
+    if (!*run->saving.damaged_steps.newest_path)
+        snprintf(run->saving.damaged_steps.newest_path,
+                 sizeof run->saving.damaged_steps.newest_path, "%s", path);
 }
 
 /* Selects the tensors that this rank holds and the checkpoint contains. */
 static int choose_tensors(const struct run *run, const struct manifest *manifest,
-                          struct run_tensors *ret_wanted, struct err *err)
+                          struct run_tensors *ret_tensors, struct err *err)
 {
-    uint64_t wanted_count = 0;
+    uint64_t tensors_count = 0;
     int status = run_tensors_describe(&run->compute, &run->update.optimizer,
-                                      run->compute.partition.options.rank, true, ret_wanted, err);
-    for (uint64_t i = 0; i < ret_wanted->count && !status; i++) {
-        const char *name = ret_wanted->list[i].name;
+                                      run->compute.partition.options.rank, true, ret_tensors, err);
+    for (uint64_t i = 0; i < ret_tensors->count && !status; i++) {
+        const char *name = ret_tensors->list[i].name;
         bool is_moment = strncmp(name, CKPT_OPTIMIZER_PREFIX, strlen(CKPT_OPTIMIZER_PREFIX)) == 0;
         if (!is_moment || manifest_find_tensor(manifest, name))
-            ret_wanted->list[wanted_count++] = ret_wanted->list[i];
+            ret_tensors->list[tensors_count++] = ret_tensors->list[i];
     }
-    if (!status && wanted_count < ret_wanted->count)
+    if (!status && tensors_count < ret_tensors->count)
         run_log(run,
                 "%" PRIu64 " moments are not in the checkpoint because their parameters were "
                 "frozen: they start at zero",
-                ret_wanted->count - wanted_count);
-    ret_wanted->count = wanted_count;
+                ret_tensors->count - tensors_count);
+    ret_tensors->count = tensors_count;
     return status;
 }
 
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err)
 {
     const struct json_t *state = ckpt_reader_state(reader);
-    struct run_tensors wanted = {0};
+    struct run_tensors tensors = {0};
     int status = check_optimizer(run, state, path, err);
     if (!status)
         status = jsonx_get_u64(jsonx_get(state, "optimizer"), "updates_count",
                                &run->update.optimizer.updates, path, err);
     if (!status)
-        status = choose_tensors(run, ckpt_reader_manifest(reader), &wanted, err);
+        status = choose_tensors(run, ckpt_reader_manifest(reader), &tensors, err);
     status = run_ranks_agree(&run->ranks, status, "reading the state", err);
     if (!status)
-        status = ckpt_reader_load_collective(reader, run->ranks.comm, wanted.list, wanted.count,
+        status = ckpt_reader_load_collective(reader, run->ranks.comm, tensors.list, tensors.count,
                                              run->compute.device, err);
-    run_tensors_deinit(&wanted);
+    run_tensors_deinit(&tensors);
     if (status == -EBADMSG)
         record_damage(run, path);
     if (status)
@@ -364,8 +364,8 @@ int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path
                  "run uses %s",
                  saved_id, str_text(&run->saving.numerics_id));
     run_log(run, "resuming at step %" PRIu64 " from %s", run->step, path);
-    const char *lost = reduction_resume_warning(run->update.reduction, saved_id, run->step);
-    if (lost)
-        run_log(run, "%s", lost);
+    const char *warning = reduction_resume_warning(run->update.reduction, saved_id, run->step);
+    if (warning)
+        run_log(run, "%s", warning);
     return 0;
 }

@@ -25,7 +25,7 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err);
 
 /* Restores weights, moments, policies and the last evaluation. -EBADMSG on all ranks if one finds
- * damaged tensors; run->saving.damaged then excludes the step, and the run must be reopened. */
+ * damaged tensors. Then run->saving.damaged_steps excludes the step; reopen the run. */
 int resume_restore(struct run *run, struct ckpt_reader *reader, const char *path, struct err *err);
 
 #endif

@@ -101,7 +101,7 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err);
 bool run_uses_local_sgd(const struct run *run);
 int run_open_averaging(struct run *run, struct err *err);
 /* Averages weights over ranks if they differ and the configured number of steps has passed. force:
- * before that, too. Collective. */
+ * do not wait for that. Collective. */
 int run_average_weights(struct run *run, bool force, struct err *err);
 /* Includes the step's share of weight averaging. */
 struct comm_traffic run_step_traffic(const struct run *run);
@@ -115,19 +115,19 @@ int run_open_bulk_comm(struct run *run, struct err *err);
 
 /* run_agreement.c. Finds errors in the validation data before training; stores its fingerprint. */
 int run_probe_validation(struct run *run, struct err *err);
-/* Collective; -EINVAL on all ranks if they differ in datasets, skipped samples of damaged tars,
- * validation data, initial weights, or kernels. key: the loader's; loader NULL: not compared. */
+/* Collective. -EINVAL on all ranks if they differ in datasets, samples left out of damaged tars,
+ * validation data, initial weights or kernels. key: names the loader in messages. loader NULL: not
+ * compared. */
 int run_compare_data(const struct run *run, const struct loader *loader, const char *key,
                      struct err *err);
 int run_compare_numerics(struct run *run, struct err *err);
 /* Sets numerics_id, which lists everything that affects the bits of the result. */
 int run_describe_numerics(struct run *run, struct err *err);
 
-/* run_options.c. Options borrow from the run. Those of model and upload need classes and
- * vocabulary. is_training: false for validation data. */
+/* run_options.c. Options borrow from the run. Model and upload options require known classes and
+ * vocabulary. is_training: false for an evaluation. */
 unsigned run_threads_count(const struct run *run); /* for compute; 0: one per CPU of the process */
-enum dtype run_dtype(uint32_t precision);          /* enum config_precision */
-/* is_training: false for an evaluation. */
+enum dtype run_dtype_of_precision(uint32_t precision); /* enum config_precision */
 struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
                              bool is_training);
 struct loader_options run_loader_options(struct run *run, bool is_training);
@@ -154,7 +154,7 @@ int run_encode_state(struct run *run, struct err *err);
 int run_decode_cursor(const struct json_t *state, const char *path, struct cursor *ret_cursor,
                       struct err *err);
 
-/* run_messages.c. Some events are reported only by the first rank. */
+/* run_messages.c. Other ranks than the first report only TRAINER_SAVE_FAILED and TRAINER_FAILED. */
 void run_report(const struct run *run, const struct trainer_report *report);
 void run_log(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Call after a failure, before run_close. Does nothing on a single rank. Waits for a save in

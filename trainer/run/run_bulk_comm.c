@@ -102,7 +102,7 @@ static int compare_gpus(const struct run *run, struct nccl_obstacle *ret_obstacl
 
 static int open_nccl(struct run *run, struct err *err)
 {
-    int status = comm_nccl_open(run->ranks.plain_comm, run->compute.device,
+    int status = comm_nccl_open(run->ranks.uncounted_comm, run->compute.device,
                                 run->config->parallel.timeout_ns, &run->ranks.nccl_comm, err);
     if (status) {
         err_advise(err,

@@ -125,7 +125,7 @@ static int open_metrics(struct run *run, struct err *err)
         .path = path,
         .tensorboard = run->config->log.tensorboard,
         .resume = {run->step,
-                   run->control.evaluation.present && run->control.evaluation.step == run->step},
+                   run->control.evaluation.is_present && run->control.evaluation.step == run->step},
     };
     return status ? status : metrics_open(run->io, &options, &run->metrics, err);
 }
@@ -135,7 +135,7 @@ static int open_ops(struct run *run, struct err *err)
     const struct train_config *c = run->config;
     int status = run_open_device(run, err);
     if (!status)
-        status = ops_open(run->compute.device, run_dtype(c->precision.compute),
+        status = ops_open(run->compute.device, run_dtype_of_precision(c->precision.compute),
                           run_threads_count(run), &run->compute.ops, err);
     return status;
 }
@@ -354,13 +354,13 @@ static int open_from_newest(struct run *run, const struct trainer_options *optio
     *run = (struct run){.options = options,
                         .io = options->io,
                         .check_memory = check_memory,
-                        .saving.damaged = *damaged};
+                        .saving.damaged_steps = *damaged};
     struct ckpt_reader *reader = NULL;
     int status = run_copy_config(run, options->config, err);
     if (!status)
         status = open_all(run, &reader, err);
     ckpt_reader_close(reader);
-    *damaged = run->saving.damaged;
+    *damaged = run->saving.damaged_steps;
     if (status)
         run_close(run);
     return status;

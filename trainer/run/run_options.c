@@ -60,7 +60,7 @@ unsigned run_threads_count(const struct run *run)
     return run->config->threads > 0 ? (unsigned)run->config->threads : run->ranks.cpus;
 }
 
-enum dtype run_dtype(uint32_t precision)
+enum dtype run_dtype_of_precision(uint32_t precision)
 {
     static const enum dtype types[] = {
         [CONFIG_FP32] = DTYPE_F32, [CONFIG_BF16] = DTYPE_BF16, [CONFIG_FP16] = DTYPE_F16};
@@ -78,8 +78,9 @@ struct batching run_batching(const struct train_config *config, uint32_t rank, u
         .micro = config->batch.micro,
         .rank = rank,
         .ranks = ranks,
-        .interleaved = is_training && (config->batch.sync_each ||
-                                       strategy_at(config->parallel.strategy)->reduces_each_micro)};
+        .interleaved =
+            is_training && (config->batch.sync_each ||
+                            strategy_at(config->parallel.strategy)->reduces_each_micro_batch)};
 }
 
 struct loader_options run_loader_options(struct run *run, bool is_training)
@@ -200,7 +201,7 @@ struct partition_options run_partition_options(const struct run *run, bool is_tr
         return (struct partition_options){.rank = 0, .ranks = 1, .shards = 1};
     return (struct partition_options){.rank = run->data.batching.rank,
                                       .ranks = run->data.batching.ranks,
-                                      .shards = run->compute.shards,
+                                      .shards = run->compute.shards_count,
                                       .keep_below_elements =
                                           run->config->parallel.keep_below_params};
 }
@@ -209,7 +210,8 @@ struct partition_options run_partition_options(const struct run *run, bool is_tr
 static struct bucket_exchange_wire wire_options(const struct run *run)
 {
     const struct train_config *config = run->config;
-    struct bucket_exchange_wire wire = {.type = run_dtype(config->precision.reduce), .scale = 1};
+    struct bucket_exchange_wire wire = {.type = run_dtype_of_precision(config->precision.reduce),
+                                        .scale = 1};
     uint64_t rows = config->model.type == MODEL_VIT ? 1 : config->data.text.block;
     if (wire.type == DTYPE_F16)
         while (wire.scale * (float)run->data.batching.global * (float)rows > 1)

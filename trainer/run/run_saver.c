@@ -59,7 +59,7 @@ int run_open_saver(struct run *run, struct err *err)
     struct ckpt_saver_options options = {
         .folder = run->saving.folder,
         .io = run->io,
-        .comm = run->ranks.plain_comm,
+        .comm = run->ranks.uncounted_comm,
         .per_node = !run->config->checkpoint.shared,
         .layout = (enum ckpt_layout)run->config->checkpoint.layout,
         .device = run->compute.device,

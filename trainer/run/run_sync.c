@@ -16,8 +16,8 @@ int run_open_sync_check(struct run *run, struct err *err)
     /* this rank's weights and moments, and weights used by passes; a tied head counts twice */
     uint64_t pieces_max = (kinds_count(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
-    return sync_check_open(run->ranks.plain_comm, run->compute.device, pieces_max, &run->sync_check,
-                           err);
+    return sync_check_open(run->ranks.uncounted_comm, run->compute.device, pieces_max,
+                           &run->sync_check, err);
 }
 
 static void add_own_rows(const struct run *run, const struct param *param, unsigned kind)

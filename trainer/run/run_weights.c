@@ -58,7 +58,7 @@ int run_count_shards(struct run *run, struct err *err)
     int status = is_by_machine ? count_local_ranks(run, &local_ranks, err) : 0;
     return status ? status
                   : strategy_shards_count(strategy, mesh, (uint32_t)run->ranks.comm->ranks,
-                                          local_ranks, &run->compute.shards, err);
+                                          local_ranks, &run->compute.shards_count, err);
 }
 
 static struct weights_options weights_options_of(const struct run *run)
@@ -69,7 +69,7 @@ static struct weights_options weights_options_of(const struct run *run)
                                     .ops = run->compute.ops,
                                     .partition = &run->compute.partition,
                                     .shards = strategy->shards_weights &&
-                                              (run->compute.shards > 1 || offloads),
+                                              (run->compute.shards_count > 1 || offloads),
                                     .reshards = strategy->reshards,
                                     .pins_master = run->config->parallel.offload.optimizer,
                                     .offloads = offloads,

@@ -75,8 +75,8 @@ static void print_ranks(const struct run *run)
         return;
     format_exchange(run, exchange, sizeof exchange);
     run_log(run, "ranks: %u, %s: state in %u shard%s, %s", run->data.batching.ranks,
-            strategy_at(run->config->parallel.strategy)->name, run->compute.shards,
-            run->compute.shards == 1 ? "" : "s", exchange);
+            strategy_at(run->config->parallel.strategy)->name, run->compute.shards_count,
+            run->compute.shards_count == 1 ? "" : "s", exchange);
     if (run->ranks.cpus > 0 && run->ranks.cpus < thread_pool_cpu_count() &&
         (run->config->threads == 0 || run->config->data.workers == 0))
         run_log(

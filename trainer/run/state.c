@@ -108,7 +108,7 @@ int run_encode_state(struct run *run, struct err *err)
     jsonx_end_array(&w);
     jsonx_end_object(&w);
     jsonx_begin_object(&w, "metrics");
-    if (run->control.evaluation.present) {
+    if (run->control.evaluation.is_present) {
         jsonx_write_u64(&w, "val_step", run->control.evaluation.step);
         jsonx_write_f64(&w, "val_loss", run->control.evaluation.loss);
         jsonx_write_f64(&w, "val_accuracy", run->control.evaluation.accuracy);

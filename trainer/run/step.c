@@ -70,7 +70,7 @@ static void queue_pass(void *context)
 {
     const struct pass *pass = context;
     struct run *run = pass->run;
-    const struct model_result result = {run->compute.losses, run->compute.correct};
+    const struct model_result result = {run->compute.losses, run->compute.correct_flags};
     range_begin(&run->ranges, RANGE_FORWARD);
     switch_device_time(run, TIME_FORWARD);
     model_forward(run->compute.model, &run->compute.stage, pass->memory, &run->compute.activations,

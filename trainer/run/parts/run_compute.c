@@ -27,7 +27,7 @@ int run_compute_allocate(struct run_compute *compute, bool is_training, struct e
         status = model_open_offload(model, &compute->stage, &compute->activations.offload, err);
     if (!status)
         status = allocate(compute, rows * sizeof(double), &compute->losses, err);
-    return status ? status : allocate(compute, rows, &compute->correct, err);
+    return status ? status : allocate(compute, rows, &compute->correct_flags, err);
 }
 
 void run_compute_release(struct run_compute *compute)
@@ -35,7 +35,7 @@ void run_compute_release(struct run_compute *compute)
     if (!compute->model)
         return;
     uint64_t rows = model_rows(compute->model);
-    release(compute, compute->correct, rows);
+    release(compute, compute->correct_flags, rows);
     release(compute, compute->losses, rows * sizeof(double));
     offload_close(compute->activations.offload);
     release(compute, compute->activations.memory,

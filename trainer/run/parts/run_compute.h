@@ -15,12 +15,12 @@ struct run_compute {
     struct model *model;
     const struct params *params; /* owned by the model */
     struct model_stage stage;
-    uint32_t shards;            /* of the optimizer's state; see strategy.h */
+    uint32_t shards_count;      /* of the optimizer's state; see strategy.h */
     struct partition partition; /* of the parameters among ranks */
     struct weights weights;
     struct model_activations activations;
-    double *losses; /* device memory, like `correct`; one entry per row of a micro-batch */
-    uint8_t *correct;
+    double *losses; /* device memory, like correct_flags; one entry per row of a micro-batch */
+    uint8_t *correct_flags;
     struct ops_graph pass_graphs; /* of a micro-batch; variants by input buffer and gradient leaf */
 };
 

@@ -8,7 +8,7 @@
 #include "trainer/control/triggers.h"
 
 struct evaluation {
-    bool present;
+    bool is_present;
     uint64_t step;
     uint64_t valid_count; /* not saved in checkpoints */
     double loss, accuracy;

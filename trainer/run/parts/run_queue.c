@@ -94,7 +94,7 @@ int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sum
     assert(queue->count < QUEUED_STEPS_MAX);
     struct device *device = queue->ops->device;
     struct queued_step *newest = &queue->steps[step % QUEUED_STEPS_MAX];
-    newest->step = queue->newest = step;
+    newest->step = queue->newest_step = step;
     newest->valid_count = counts->valid_count;
     newest->samples_count = counts->samples_count;
     queue->count++;
@@ -107,7 +107,7 @@ int run_queue_pop(struct run_queue *queue, const struct queued_step **ret_oldest
 {
     struct device *device = queue->ops->device;
     const struct queued_step *oldest =
-        &queue->steps[(queue->newest + 1 - queue->count) % QUEUED_STEPS_MAX];
+        &queue->steps[(queue->newest_step + 1 - queue->count) % QUEUED_STEPS_MAX];
     int status = device->ops->event_wait(device, oldest->done_event, err);
     int first = status ? queue->ops->table->sync(queue->ops, err) : 0;
     if (status)

@@ -61,7 +61,7 @@ struct run_queue {
     struct step_record *host_records;           /* pinned, by slot */
     struct step_sums *host_sums;                /* pinned */
     struct queued_step steps[QUEUED_STEPS_MAX]; /* ring buffer: step n is at n % QUEUED_STEPS_MAX */
-    uint64_t count, newest;             /* number of queued steps; the newest step's number */
+    uint64_t count, newest_step;        /* number of queued steps; the newest step's number */
     struct step_totals window;          /* finished steps since the last progress line */
     struct category_times device_times; /* device time of all finished steps */
 };

@@ -15,7 +15,7 @@
 int run_ranks_open_counting_comm(struct run_ranks *ranks, const struct train_config *config,
                                  struct err *err)
 {
-    int status = comm_counted_open(ranks->plain_comm, &ranks->traffic, &ranks->comm, err);
+    int status = comm_counted_open(ranks->uncounted_comm, &ranks->traffic, &ranks->comm, err);
     ranks->bulk_comm = ranks->comm;
     ranks->serialized = config->parallel.debug;
     ranks->timeout_ns = config->parallel.timeout_ns;
@@ -47,22 +47,22 @@ static int share_cpus(struct run_ranks *ranks, struct err *err)
     return 0;
 }
 
-int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
-                   struct err *err)
+int run_ranks_open(struct run_ranks *ranks, struct comm *external_comm,
+                   const struct train_config *config, struct err *err)
 {
     uint64_t timeout_ns = config->parallel.timeout_ns;
     int status = 0;
-    if (given)
-        comm_set_activity(given, "the beginning", 0, false);
-    if (given && given->ops->set_timeout)
-        given->ops->set_timeout(given, timeout_ns);
-    if (!given)
+    if (external_comm)
+        comm_set_activity(external_comm, "the beginning", 0, false);
+    if (external_comm && external_comm->ops->set_timeout)
+        external_comm->ops->set_timeout(external_comm, timeout_ns);
+    if (!external_comm)
         status = comm_self_open(&ranks->own_comm, err);
     else if (config->parallel.debug)
-        status = comm_checked_open(given, timeout_ns, &ranks->own_comm, err);
+        status = comm_checked_open(external_comm, timeout_ns, &ranks->own_comm, err);
     if (status)
         return status;
-    ranks->plain_comm = ranks->own_comm ? ranks->own_comm : given;
+    ranks->uncounted_comm = ranks->own_comm ? ranks->own_comm : external_comm;
     status = run_ranks_open_counting_comm(ranks, config, err);
     return status ? status : share_cpus(ranks, err);
 }
@@ -79,43 +79,43 @@ void run_ranks_close(struct run_ranks *ranks)
     comm_close(ranks->own_comm);
 }
 
-struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *what)
+struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *purpose)
 {
     uint64_t timeout_ns = ranks->timeout_ns;
     return (struct comm_options){.deadline_ns = timeout_ns > 0 ? clock_now_ns() + timeout_ns : 0,
-                                 .purpose = what};
+                                 .purpose = purpose};
 }
 
-int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err)
+int run_ranks_agree(const struct run_ranks *ranks, int status, const char *purpose, struct err *err)
 {
     if (ranks->comm->ranks == 1)
         return status;
-    struct comm_options options = run_ranks_comm_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, purpose);
     return comm_agree(ranks->comm, status, &options, err);
 }
 
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
-                     enum comm_i64_op op, const char *what, struct err *err)
+                     enum comm_i64_op op, const char *purpose, struct err *err)
 {
-    struct comm_options options = run_ranks_comm_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, purpose);
     struct comm *comm = ranks->comm;
     struct comm_work work;
     int status = comm->ops->all_reduce_i64(comm, values, count, op, &options, &work, err);
     return status ? status : comm_wait(comm, &work, err);
 }
 
-int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes, const char *what,
-                     void **ret_all, struct err *err)
+int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes,
+                     const char *purpose, void **ret_all, struct err *err)
 {
     struct comm *comm = ranks->comm;
     char *all = calloc((size_t)comm->ranks, bytes);
-    int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %s", what);
-    status = run_ranks_agree(ranks, status, what, err);
+    int status = all ? 0 : err_set(err, -ENOMEM, "out of memory for %s", purpose);
+    status = run_ranks_agree(ranks, status, purpose, err);
     if (status) {
         free(all);
         return status;
     }
-    struct comm_options options = run_ranks_comm_options(ranks, what);
+    struct comm_options options = run_ranks_comm_options(ranks, purpose);
     struct comm_work work;
     char *mine = all + (size_t)comm->rank * bytes;
     memcpy(mine, own, bytes);

@@ -11,9 +11,9 @@
 /* Zero before run_ranks_open. Owner thread. */
 struct run_ranks {
     struct comm *comm; /* between ranks; counts bytes */
-    /* plain_comm: does not count bytes. own_comm: opened and closed by the run; NULL: none. */
-    struct comm *plain_comm, *own_comm;
-    struct comm *bulk_comm; /* for weights and gradients, counted: comm, or NCCL */
+    /* own_comm: opened and closed by the run; NULL: none. */
+    struct comm *uncounted_comm, *own_comm;
+    struct comm *bulk_comm; /* for weights and gradients; counts bytes: comm, or NCCL */
     struct comm *nccl_comm; /* NULL: not used */
     unsigned cpus;          /* this rank's share; 0: all */
     uint64_t timeout_ns;    /* per collective; 0: none */
@@ -23,11 +23,11 @@ struct run_ranks {
     bool serialized;
 };
 
-/* given: borrowed; NULL: a single rank. Collective. */
-int run_ranks_open(struct run_ranks *ranks, struct comm *given, const struct train_config *config,
-                   struct err *err);
+/* external_comm: borrowed; NULL: a single rank. Collective. */
+int run_ranks_open(struct run_ranks *ranks, struct comm *external_comm,
+                   const struct train_config *config, struct err *err);
 void run_ranks_close(struct run_ranks *ranks); /* safe on a zeroed struct */
-/* Open comm on plain_comm, and bulk_comm on nccl_comm. */
+/* Open comm on uncounted_comm, and bulk_comm on nccl_comm. */
 int run_ranks_open_counting_comm(struct run_ranks *ranks, const struct train_config *config,
                                  struct err *err);
 int run_ranks_open_bulk_comm(struct run_ranks *ranks, struct err *err);
@@ -35,14 +35,15 @@ int run_ranks_open_bulk_comm(struct run_ranks *ranks, struct err *err);
  * would wait for that work. */
 void run_ranks_abort_nccl(struct run_ranks *ranks);
 
-/* For a collective that begins now. what: its name in messages; must outlive the collective. */
-struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *what);
-int run_ranks_agree(const struct run_ranks *ranks, int status, const char *what, struct err *err);
+/* For a collective that begins now. purpose: its name in messages; must outlive the collective. */
+struct comm_options run_ranks_comm_options(const struct run_ranks *ranks, const char *purpose);
+int run_ranks_agree(const struct run_ranks *ranks, int status, const char *purpose,
+                    struct err *err);
 /* In place. Collective. */
 int run_ranks_reduce(const struct run_ranks *ranks, int64_t *values, size_t count,
-                     enum comm_i64_op op, const char *what, struct err *err);
+                     enum comm_i64_op op, const char *purpose, struct err *err);
 /* *ret_all: by rank, malloc'ed. Collective. */
-int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes, const char *what,
-                     void **ret_all, struct err *err);
+int run_ranks_gather(const struct run_ranks *ranks, const void *own, size_t bytes,
+                     const char *purpose, void **ret_all, struct err *err);
 
 #endif

@@ -30,7 +30,7 @@ struct run_saving {
     char run_id[17];
     struct str numerics_id; /* of all ranks, if parallel.mixed allows them to differ */
     struct str state_json;  /* reused buffer */
-    struct damaged_steps damaged;
+    struct damaged_steps damaged_steps;
 };
 
 /* Frees everything except the saver, which must be closed first. */
