@@ -5,8 +5,8 @@
  *
  * For heads of 64 and 128 columns, causal and full: 16,384 tokens and 2048 head columns in total.
  * Prints one JSON line per case: the milliseconds per pass (median over rounds) and TFLOP/s. A
- * forward pass counts as 4 tokens^2 x columns operations per sequence, half of that if causal, and
- * a backward pass counts as 2.5 times as many. bench/gpu_speed.py adds cuDNN's results.
+ * forward pass counts as 4 tokens^2 x columns operations per sequence, or half of that if causal. A
+ * backward pass counts as 2.5 forward passes. bench/gpu_speed.py adds cuDNN's results.
  */
 #include "base/clock.h"
 #include "trainer/ops/ops.h"
@@ -21,7 +21,7 @@ enum {
     TOKENS_TOTAL = 16384, /* total over all sequences; a longer sequence runs alone */
     COLUMNS = 2048,       /* total over all heads */
     ROUNDS = 7,
-    PASSES = 5, /* per round, without waiting for the device in between */
+    PASSES = 5, /* per round, queued without waiting */
     TOKENS_MAX = 1 << 20,
 };
 
@@ -51,7 +51,7 @@ static void release(struct bench *bench, size_t elements, size_t element_bytes, 
     bench->device->ops->mem_free(bench->device, MEM_DEVICE, memory, elements * element_bytes);
 }
 
-/* Fills with random numbers from -1 to 1. */
+/* Fills target with random numbers from -1 to 1. */
 static int fill(struct bench *bench, void *target, size_t elements, struct err *err)
 {
     size_t bytes = ops_compute_bytes(bench->ops);
@@ -77,7 +77,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Milliseconds per pass. */
+/* *ret_ms: milliseconds per pass. */
 static int time_passes(struct bench *bench, bool backward, double *ret_ms, struct err *err)
 {
     const struct ops_table *table = bench->ops->table;
@@ -146,10 +146,10 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
         {3 * elements, compute, &bench->d_qkv},
         {scratch, master, &bench->scratch},
     };
-    size_t count = sizeof arrays / sizeof arrays[0], made = 0;
-    for (; made < count && !status; made++)
-        status = allocate(bench, arrays[made].elements, arrays[made].element_bytes,
-                          arrays[made].memory, err);
+    size_t count = sizeof arrays / sizeof arrays[0], allocated = 0;
+    for (; allocated < count && !status; allocated++)
+        status = allocate(bench, arrays[allocated].elements, arrays[allocated].element_bytes,
+                          arrays[allocated].memory, err);
     if (!status)
         status = fill(bench, bench->qkv, 3 * elements, err);
     if (!status)
@@ -158,8 +158,9 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
         status = time_passes(bench, backward, &ms[backward], err);
     if (!status)
         print_line(bench, ms);
-    while (made-- > 0)
-        release(bench, arrays[made].elements, arrays[made].element_bytes, *arrays[made].memory);
+    while (allocated-- > 0)
+        release(bench, arrays[allocated].elements, arrays[allocated].element_bytes,
+                *arrays[allocated].memory);
     return status;
 }
 

@@ -5,10 +5,10 @@
  *     bench-decode [--reencode SIDE] [--rounds N] PHOTO.jpg...
  *
  * Each round runs every method in turn on the same photos and crops (torchvision's random resized
- * crop), on one thread. Prints the medians over the rounds, in images per CPU-second, the speedups
- * over decoding the whole photo with libjpeg, and nanoseconds per pixel of the photo. With
- * --reencode the photos are scaled to a longer side of SIDE and encoded at quality 90 with restart
- * intervals of 2 and 4; without it they are used unchanged and after jpeg_tile.
+ * crop), on one thread. Prints medians over the rounds: images per CPU-second, speedup over
+ * decoding the whole photo with libjpeg, and nanoseconds per pixel of the photo. With --reencode,
+ * photos are scaled to a longer side of SIDE and encoded at quality 90 with restart intervals of 2
+ * and 4. Without it, they are used unchanged and after jpeg_tile.
  */
 #include "base/clock.h"
 #include "image/crop.h"
@@ -32,26 +32,26 @@ enum {
     ROUNDS_DEFAULT = 5,
     ROUNDS_MAX = 99,
     FILE_BYTES_MAX = 64 << 20,
-    FORMS_MAX = 3, /* of a photo: without restart markers, and with each restart interval */
+    VARIANTS_MAX = 3, /* of a photo: without restart markers, then by restart interval */
     METHODS_MAX = 16,
 };
 
-enum decoder { LIBJPEG, FAST, DECODERS };
+enum decoder { LIBJPEG, FAST, DECODERS_COUNT };
 
 struct photo {
-    struct str form[FORMS_MAX];
+    struct str variants[VARIANTS_MAX];
     uint32_t width, height;
 };
 
 struct bench {
     struct photo *photos;
     size_t count;
-    struct jpeg_decoder *decoder[DECODERS];
-    struct image_pipeline *pipeline[DECODERS];
+    struct jpeg_decoder *decoder[DECODERS_COUNT];
+    struct image_pipeline *pipeline[DECODERS_COUNT];
     struct crop_options crop;
     uint64_t round;
     uint8_t rgb[3 * TARGET * TARGET];
-    uint64_t sum; /* over all samples, so that the compiler removes no work */
+    uint64_t sum; /* checksum, so that the compiler removes no work */
 };
 
 static void fail(const char *what, const struct err *err)
@@ -73,7 +73,7 @@ struct method {
     const char *name;
     void (*run)(struct bench *bench, size_t i, const struct method *method);
     enum decoder decoder;
-    size_t form; /* index of the photo's form */
+    size_t variant; /* index into photo.variants */
 };
 
 /* ---- Methods. ---- */
@@ -85,7 +85,7 @@ static void decode_region(struct bench *bench, const struct method *method, size
     struct jpeg_info info;
     struct jpeg_planes planes;
     struct jpeg_decoder *decoder = bench->decoder[method->decoder];
-    const struct str *file = &bench->photos[i].form[method->form];
+    const struct str *file = &bench->photos[i].variants[method->variant];
     if (jpeg_decode_begin(decoder, file->data, file->bytes, NULL, &info, &err) ||
         jpeg_decode_part(decoder, &region, &planes, &err))
         fail("decode", &err);
@@ -103,15 +103,15 @@ static void decode_crop(struct bench *bench, size_t i, const struct method *meth
     decode_region(bench, method, i, choose_crop(bench, i));
 }
 
-/* Uses jpeg_crop_scanline and jpeg_skip_scanlines. The output, YCbCr with repeated chroma, is the
- * cheapest that this interface offers. */
-static void decode_turbo_crop(struct bench *bench, size_t i, const struct method *method)
+/* Uses jpeg_crop_scanline and jpeg_skip_scanlines. YCbCr with repeated chroma is the cheapest
+ * output that this interface offers. */
+static void decode_crop_with_turbo(struct bench *bench, size_t i, const struct method *method)
 {
     static JSAMPLE row[3 * JPEG_MAX_DIMENSION];
     JSAMPROW rows[1] = {row};
     struct jpeg_decompress_struct codec;
     struct jpeg_error_mgr errors; /* errors end the program; the files have been checked */
-    const struct str *file = &bench->photos[i].form[method->form];
+    const struct str *file = &bench->photos[i].variants[method->variant];
     struct image_rect part = choose_crop(bench, i);
     codec.err = jpeg_std_error(&errors);
     jpeg_create_decompress(&codec);
@@ -133,7 +133,7 @@ static void decode_turbo_crop(struct bench *bench, size_t i, const struct method
 static void run_pipeline(struct bench *bench, size_t i, const struct method *method)
 {
     struct err err;
-    const struct str *file = &bench->photos[i].form[method->form];
+    const struct str *file = &bench->photos[i].variants[method->variant];
     struct image_key key = {.seed = 1, .epoch = (uint32_t)bench->round, .sample = i};
     if (image_pipeline_run(bench->pipeline[method->decoder], file->data, file->bytes, NULL, key,
                            bench->rgb, 3 * TARGET, &err))
@@ -161,12 +161,12 @@ static void load_unchanged(struct photo *photo, struct str file, const char *pat
     struct err err;
     struct jpeg_info info;
     bool tiled = false;
-    photo->form[0] = file;
+    photo->variants[0] = file;
     if (jpeg_probe(file.data, file.bytes, path, &info, &err) ||
-        jpeg_tile(file.data, file.bytes, path, &photo->form[1], &tiled, &err))
+        jpeg_tile(file.data, file.bytes, path, &photo->variants[1], &tiled, &err))
         fail(path, &err);
     if (!tiled)
-        str_add(&photo->form[1], file.data, file.bytes);
+        str_add(&photo->variants[1], file.data, file.bytes);
     photo->width = info.width;
     photo->height = info.height;
 }
@@ -174,25 +174,25 @@ static void load_unchanged(struct photo *photo, struct str file, const char *pat
 static void load_reencoded(struct bench *bench, struct photo *photo, struct str file,
                            uint32_t side_max, const char *path)
 {
-    static const uint32_t intervals[FORMS_MAX] = {0, 2, 4};
+    static const uint32_t intervals[VARIANTS_MAX] = {0, 2, 4};
     struct err err;
     const uint8_t *rgb;
     struct image_bounds bounds = {.side_max = side_max, .tile_aligned = true};
     if (image_pipeline_decode_whole(bench->pipeline[LIBJPEG], file.data, file.bytes, path, bounds,
                                     &rgb, &photo->width, &photo->height, &err))
         fail(path, &err);
-    for (size_t form = 0; form < FORMS_MAX; form++)
+    for (size_t variant = 0; variant < VARIANTS_MAX; variant++)
         if (jpeg_encode(rgb, photo->width, photo->height, 3 * (size_t)photo->width, QUALITY,
-                        intervals[form], &photo->form[form], &err))
+                        intervals[variant], &photo->variants[variant], &err))
             fail(path, &err);
     str_deinit(&file);
 }
 
-static uint64_t total_bytes(const struct bench *bench, size_t form)
+static uint64_t total_bytes(const struct bench *bench, size_t variant)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < bench->count; i++)
-        bytes += bench->photos[i].form[form].bytes;
+        bytes += bench->photos[i].variants[variant].bytes;
     return bytes;
 }
 
@@ -248,24 +248,24 @@ int main(int count, char **arguments)
     static const struct method unchanged_methods[] = {
         {"whole, libjpeg", decode_whole, LIBJPEG, 0},
         {"whole, jpeg_fast", decode_whole, FAST, 0},
-        {"whole, as jpeg_tile divides, libjpeg", decode_whole, LIBJPEG, 1},
-        {"whole, as jpeg_tile divides, jpeg_fast", decode_whole, FAST, 1},
-        {"crop, libjpeg-turbo's own cropping", decode_turbo_crop, LIBJPEG, 0},
+        {"whole, jpeg_tile's markers, libjpeg", decode_whole, LIBJPEG, 1},
+        {"whole, jpeg_tile's markers, jpeg_fast", decode_whole, FAST, 1},
+        {"crop, libjpeg-turbo's own cropping", decode_crop_with_turbo, LIBJPEG, 0},
         {"crop, libjpeg", decode_crop, LIBJPEG, 0},
         {"crop, jpeg_fast", decode_crop, FAST, 0},
-        {"crop, as jpeg_tile divides, libjpeg", decode_crop, LIBJPEG, 1},
-        {"crop, as jpeg_tile divides, jpeg_fast", decode_crop, FAST, 1},
+        {"crop, jpeg_tile's markers, libjpeg", decode_crop, LIBJPEG, 1},
+        {"crop, jpeg_tile's markers, jpeg_fast", decode_crop, FAST, 1},
         {"pipeline to 224, libjpeg", run_pipeline, LIBJPEG, 0},
         {"pipeline to 224, jpeg_fast", run_pipeline, FAST, 0},
-        {"pipeline, as jpeg_tile divides, libjpeg", run_pipeline, LIBJPEG, 1},
-        {"pipeline, as jpeg_tile divides, jpeg_fast", run_pipeline, FAST, 1}};
+        {"pipeline, jpeg_tile's markers, libjpeg", run_pipeline, LIBJPEG, 1},
+        {"pipeline, jpeg_tile's markers, jpeg_fast", run_pipeline, FAST, 1}};
     static const struct method reencoded_methods[] = {
         {"whole, libjpeg", decode_whole, LIBJPEG, 0},
         {"whole, jpeg_fast", decode_whole, FAST, 0},
         {"whole, every 2 MCUs, libjpeg", decode_whole, LIBJPEG, 1},
         {"whole, every 2 MCUs, jpeg_fast", decode_whole, FAST, 1},
         {"whole, every 4 MCUs, jpeg_fast", decode_whole, FAST, 2},
-        {"crop, libjpeg-turbo's own cropping", decode_turbo_crop, LIBJPEG, 0},
+        {"crop, libjpeg-turbo's own cropping", decode_crop_with_turbo, LIBJPEG, 0},
         {"crop, libjpeg", decode_crop, LIBJPEG, 0},
         {"crop, jpeg_fast", decode_crop, FAST, 0},
         {"crop, every 2 MCUs, libjpeg", decode_crop, LIBJPEG, 1},
@@ -297,7 +297,7 @@ int main(int count, char **arguments)
     bench->photos = calloc(bench->count, sizeof *bench->photos);
     if (!bench->photos || io_open(arguments[optind], NULL, &io, &err))
         fail("start", &err);
-    for (enum decoder d = 0; d < DECODERS; d++) {
+    for (enum decoder d = 0; d < DECODERS_COUNT; d++) {
         struct image_options options = {
             .width = TARGET, .height = TARGET, .crop = bench->crop, .libjpeg_only = d == LIBJPEG};
         if (jpeg_decoder_open(&bench->decoder[d], &err) ||
@@ -315,12 +315,12 @@ int main(int count, char **arguments)
     }
     printf("%zu photos, %" PRIu64 " bytes each, %s, median of %" PRIu32 " rounds, 1 thread\n",
            bench->count, total_bytes(bench, 0) / bench->count, jpeg_library(), rounds);
-    for (size_t form = 1; form < (side > 0 ? FORMS_MAX : FORMS_MAX - 1); form++)
+    for (size_t variant = 1; variant < (side > 0 ? VARIANTS_MAX : VARIANTS_MAX - 1); variant++)
         printf("bytes, %s: %+.2f %%\n",
-               side == 0   ? "as jpeg_tile divides"
-               : form == 1 ? "every 2 MCUs"
-                           : "every 4 MCUs",
-               100.0 * ((double)total_bytes(bench, form) / (double)total_bytes(bench, 0) - 1));
+               side == 0      ? "with jpeg_tile's markers"
+               : variant == 1 ? "every 2 MCUs"
+                              : "every 4 MCUs",
+               100.0 * ((double)total_bytes(bench, variant) / (double)total_bytes(bench, 0) - 1));
     printf("%-44s %8s %8s %9s\n", "method", "images/s", "speedup", "ns/pixel");
     if (side > 0)
         measure(bench, reencoded_methods, sizeof reencoded_methods / sizeof reencoded_methods[0],

@@ -8,8 +8,8 @@ clipping, and one micro-batch per step. Tokens are random letters and pictures r
 reads and decodes them from shards; torch gets tensors in device memory, which favors torch.
 
 A rate is the median over windows of ten steps, without the first window. Ratios divide millrace's
-rate by torch's. Memory is the peak on the device; millrace's gradient sums, which one micro-batch per
-step does not need, are also listed separately. For vit-s16, the output includes the share of time
+rate by torch's. Memory is the peak on the device. millrace's gradient sums are also listed separately,
+because one micro-batch per step does not need them. For vit-s16, the output includes the share of time
 that steps waited for data. Further measurements: a run that saves every 50 steps, and attention
 compared with torch's through cuDNN.
 """
@@ -75,15 +75,15 @@ def torch_rate(m, steps, device, compiled):
 
 
 def ours(options, *arguments, program=None, **how):
-    """Runs one of our programs; only it sees the libraries that were packed with it."""
+    """Runs one of our programs with the libraries packed with it."""
     paths = [options.libraries, os.environ.get("LD_LIBRARY_PATH")]
     environment = dict(os.environ, LD_LIBRARY_PATH=":".join(path for path in paths if path))
     return subprocess.run([program or options.millrace, *arguments], env=environment if options.libraries else None, text=True, **how)
 
 
 def make_tokens(folder, m, steps, options):
-    """Random letters, one token each. They train as fast as any other tokens, except that the
-    embedding's gradient has few rows."""
+    """Writes random letters, one token each. Any tokens train equally fast, except that few rows of
+    the embedding get a gradient."""
     count = (steps + 1) * m["batch"] * (m["block"] + 1)
     letters = numpy.random.default_rng(1).integers(97, 123, count, dtype=numpy.uint8)
     (folder / "text.txt").write_bytes(letters.tobytes())
@@ -92,7 +92,7 @@ def make_tokens(folder, m, steps, options):
 
 
 def make_pictures(folder, m, steps, options):
-    """Class folders of photos about 400 pixels wide, of noise in blocks of 8 x 8."""
+    """Writes class folders of photos about 400 pixels wide: noise in blocks of 8 x 8."""
     from PIL import Image
     random = numpy.random.default_rng(2)
     for i in range(min(steps * m["batch"], 2048)):
@@ -104,7 +104,7 @@ def make_pictures(folder, m, steps, options):
 
 
 def millrace_run(m, steps, device, options, folder, save_every=0):
-    """Summarizes the metrics lines: medians over all but the first, and the peak memory."""
+    """Returns medians over all metrics lines but the first, and the peak memory."""
     text = m["type"] == "gpt2"
     data = make_tokens(folder, m, steps, options) if text else make_pictures(folder, m, steps, options)
     config = folder / "train.yaml"
@@ -133,7 +133,7 @@ def millrace_run(m, steps, device, options, folder, save_every=0):
 
 
 def checkpoint_cost(name, device, options):
-    """The fraction of a run of 200 steps that is spent saving every 50 steps."""
+    """Returns the fraction of a run of 200 steps spent on saving every 50 steps."""
     with tempfile.TemporaryDirectory(prefix="millrace-gpu-") as folder:
         ran = millrace_run(MODELS[name], 200, device, options, pathlib.Path(folder), save_every=50)
     print(f"\nSaving {name} every 50 steps: {100 * ran['checkpoint_wait_share']:.2f} % of the time is spent waiting for checkpoints.", flush=True)
@@ -141,8 +141,8 @@ def checkpoint_cost(name, device, options):
 
 
 def cudnn_attention(line, rounds=7, passes=5):
-    """Milliseconds of torch's forward and backward passes with cuDNN, for the shape in a line of
-    bench-attention."""
+    """Returns the milliseconds of torch's forward and backward passes with cuDNN, for the shape in a
+    line of bench-attention."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     heads = 2048 // line["head_dim"]
     q, k, v, grad = (torch.randn(line["batch"], heads, line["tokens"], line["head_dim"], device="cuda", dtype=torch.bfloat16) for _ in range(4))
@@ -183,15 +183,15 @@ def main():
     parser.add_argument("--millrace", default="build/release/millrace")
     parser.add_argument("--models", default="gpt2-124m,gpt2-350m,vit-b16,vit-s16", help="of " + ", ".join(MODELS))
     parser.add_argument("--steps", type=int, default=60, help=f"of each, a multiple of {WINDOW_STEPS}, at least {2 * WINDOW_STEPS}")
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu: to try this program, fp32 there")
-    parser.add_argument("--libraries", help="folder of libraries that millrace finds first: those that scripts/gpu packed")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"), help="cpu tests this program, in fp32")
+    parser.add_argument("--libraries", help="folder that millrace searches first, with the libraries packed by scripts/gpu")
     parser.add_argument("--out", type=pathlib.Path, help="folder for speed.json; default: none")
     options = parser.parse_args()
     if options.steps % WINDOW_STEPS or options.steps < 2 * WINDOW_STEPS:
-        parser.error(f"--steps is no multiple of {WINDOW_STEPS} from {2 * WINDOW_STEPS} on")
+        parser.error(f"--steps must be a multiple of {WINDOW_STEPS} and at least {2 * WINDOW_STEPS}")
     device = torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
-    print(f"{device}, torch {torch.__version__}, {options.steps} steps each; tokens or pictures a second")
-    print("| model | millrace | TFLOP/s | share of peak | waits for data | torch eager | ratio | torch compiled | ratio | GiB | of it gradients | torch's |")
+    print(f"{device}, torch {torch.__version__}, {options.steps} steps each; tokens or pictures per second")
+    print("| model | millrace | TFLOP/s | share of peak | waits for data | torch eager | ratio | torch compiled | ratio | GiB | gradients, GiB | torch, GiB |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     results = []
     for name in options.models.split(","):

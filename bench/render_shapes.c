@@ -4,10 +4,8 @@
  *
  *     render-shapes [--count IMAGES_PER_CLASS] [--side PIXELS] [--seed N] OUT
  *
- * Writes OUT/CLASS/0000.jpg and so on.
- *
- * For demonstrations and tests without photos. Each picture is a function of (seed, side, class,
- * number).
+ * Writes OUT/CLASS/0000.jpg and so on, for demonstrations and tests without photos. Each picture is
+ * a function of (seed, side, class, number).
  */
 #include "base/philox.h"
 #include "image/jpeg/jpeg.h"
@@ -98,11 +96,11 @@ static struct picture choose_picture(const struct request *request, uint64_t cla
     if (abs(p.paper[1] - p.ink[1]) < 80)
         p.ink[1] = (uint8_t)(p.paper[1] < 128 ? p.paper[1] + 100 : p.paper[1] - 100);
     p.scale = p.side * (0.2 + 0.2 * philox_uniform(a.word[3]));
-    double room = p.side - 2 * p.scale, turn = 6.283185307179586 * philox_uniform(b.word[2]);
-    p.x = p.scale + room * philox_uniform(b.word[0]);
-    p.y = p.scale + room * philox_uniform(b.word[1]);
-    p.cosine = cos(turn);
-    p.sine = sin(turn);
+    double range = p.side - 2 * p.scale, angle = 6.283185307179586 * philox_uniform(b.word[2]);
+    p.x = p.scale + range * philox_uniform(b.word[0]);
+    p.y = p.scale + range * philox_uniform(b.word[1]);
+    p.cosine = cos(angle);
+    p.sine = sin(angle);
     return p;
 }
 
@@ -161,7 +159,7 @@ static int render(struct io *io, const char *folder, const struct request *reque
     return status;
 }
 
-/* Parses a number of 0..max; false if text is not one. */
+/* Parses a number from 0 to max. Returns false if text is invalid. */
 static bool parse_number(const char *text, uint64_t max, uint64_t *ret)
 {
     char *end;
@@ -179,11 +177,11 @@ static bool parse_request(int argc, char **argv, struct request *request)
         {0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        bool fine = option == 'c'   ? parse_number(optarg, COUNT_MAX, &request->count)
-                    : option == 's' ? parse_number(optarg, SIDE_MAX, &request->side)
-                    : option == 'k' ? parse_number(optarg, UINT64_MAX, &request->seed)
-                                    : false;
-        if (!fine)
+        bool is_valid = option == 'c'   ? parse_number(optarg, COUNT_MAX, &request->count)
+                        : option == 's' ? parse_number(optarg, SIDE_MAX, &request->side)
+                        : option == 'k' ? parse_number(optarg, UINT64_MAX, &request->seed)
+                                        : false;
+        if (!is_valid)
             return false;
     }
     return optind + 1 == argc && (request->side == 0 || request->side >= 8);

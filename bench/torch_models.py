@@ -15,7 +15,7 @@ class Block(nn.Module):
         self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         if not hasattr(F, "scaled_dot_product_attention"):  # before PyTorch 2
-            self.register_buffer("hidden", torch.ones(m["block"], m["block"]).triu(1).bool() if causal else None)
+            self.register_buffer("causal_mask", torch.ones(m["block"], m["block"]).triu(1).bool() if causal else None)
 
     def attend(self, x):
         items, tokens, width = x.shape
@@ -25,7 +25,7 @@ class Block(nn.Module):
         else:
             scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
             if self.causal:
-                scores = scores.masked_fill(self.hidden[:tokens, :tokens], float("-inf"))
+                scores = scores.masked_fill(self.causal_mask[:tokens, :tokens], float("-inf"))
             mixed = scores.softmax(-1) @ v
         return self.proj(mixed.transpose(1, 2).reshape(items, tokens, width))
 

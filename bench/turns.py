@@ -1,5 +1,4 @@
-"""turns — shared by the programs in bench/: peers that run in turns, timed commands, and statistics
-over rounds."""
+"""turns — for the programs in bench/: runs peers in turns, measures commands, and summarizes rounds."""
 import atexit
 import json
 import os
@@ -16,18 +15,18 @@ class Failed(Exception):
     pass
 
 
-def need(parser, path, how):
-    """Exits like a usage error if a program or file is missing."""
+def need(parser, path, hint):
+    """Exits with a usage error if a program or file is missing."""
     if not shutil.which(str(path)) and not os.path.isdir(path):
-        parser.error(f"there is no {path}: {how}")
+        parser.error(f"there is no {path}: {hint}")
 
 
 BUILDING = "cmake --preset release && cmake --build --preset release"
 
 
 class Peer:
-    """A process of a peers.py. Between its turns it is stopped with all its children, so that it
-    never runs during another's turn."""
+    """A process of a peers.py. Between its turns, it and its children are stopped, so that they never
+    run during another peer's turn."""
 
     def __init__(self, name, words):
         self.name, self.errors = name, tempfile.TemporaryFile()
@@ -43,7 +42,7 @@ class Peer:
         return self
 
     def answer(self):
-        """Returns the next line of JSON, since some peers also print other lines."""
+        """Returns the next line of JSON. Some peers also print other lines."""
         for line in self.process.stdout:
             if line.startswith("{"):
                 while pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TZ":
@@ -69,7 +68,7 @@ class Peer:
 
 
 def resident_bytes(pid):
-    """The current and the peak resident memory."""
+    """Returns the current and the peak resident memory."""
     lines = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     return tuple(int(lines.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "VmHWM"))
 
@@ -94,7 +93,7 @@ def command(words, resident=None):
         return out.read().decode(), seconds, usage.ru_utime + usage.ru_stime
 
 
-def make_cold(paths):
+def drop_cache(paths):
     os.sync()
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
@@ -103,12 +102,12 @@ def make_cold(paths):
 
 
 def file_system(path):
-    """The type of the file system mounted there, such as "ext4"."""
+    """Returns the type of the file system at path, such as "ext4"."""
     best = ("", "?")
     for line in open("/proc/self/mountinfo"):
         before, after = line.split(" - ")
         mount = before.split()[4]
-        if path.resolve().is_relative_to(mount) and len(mount) >= len(best[0]):  # of two mounts at one place, the later one hides the other
+        if path.resolve().is_relative_to(mount) and len(mount) >= len(best[0]):  # a later mount hides earlier ones at the same place
             best = (mount, after.split()[0])
     return best[1]
 
@@ -120,7 +119,7 @@ def values_of(rows, key):
 
 
 def spread(rows, key, form):
-    """The median, minimum and maximum."""
+    """Formats the median, minimum and maximum."""
     values = values_of(rows, key)
     if not values:
         return "–"
@@ -129,7 +128,7 @@ def spread(rows, key, form):
 
 
 def ratio(ours, theirs, key):
-    """Ratios of turns in the same round, so that a slowdown of the machine affects both."""
+    """Compares turns of the same round, so that a slowdown of the machine affects both."""
     pairs = [a[key] / b[key] for a, b in zip(ours, theirs) if a and b and a.get(key) and b.get(key)]
     if not pairs:
         return "–"

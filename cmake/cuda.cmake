@@ -39,7 +39,7 @@ if(MR_CUDA_FOUND)
     set(MR_CUDA_PROGRAM TRUE)
     message(STATUS "CUDA ${CUDAToolkit_VERSION}: in programs, and in tests on the CPU")
   else()
-    message(STATUS "CUDA ${CUDAToolkit_VERSION}: in tests on the CPU only; programs have it with gcc and without sanitizers")
+    message(STATUS "CUDA ${CUDAToolkit_VERSION}: in tests on the CPU only; programs need gcc and no sanitizers")
   endif()
 elseif(MR_CUDA STREQUAL ON)
   message(FATAL_ERROR "MR_CUDA is ON, but ${mr_cuda_why}")
@@ -49,10 +49,10 @@ endif()
 
 # NCCL, optional. The library is loaded at run time, so the build needs only its header.
 #
-#   MR_NCCL_FOUND     its backend is built like that of CUDA
+#   MR_NCCL_FOUND     nccl.h exists: the NCCL backend is built like CUDA's
 set(MR_NCCL_FOUND FALSE)
 if(MR_CUDA_FOUND)
-  find_path(MR_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "where nccl.h is")
+  find_path(MR_NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} DOC "folder of nccl.h")
   if(MR_NCCL_INCLUDE_DIR)
     set(MR_NCCL_FOUND TRUE)
     file(STRINGS ${MR_NCCL_INCLUDE_DIR}/nccl.h mr_nccl_version REGEX "^#define NCCL_(MAJOR|MINOR|PATCH) ")
@@ -60,15 +60,15 @@ if(MR_CUDA_FOUND)
     list(JOIN mr_nccl_version "." mr_nccl_version)
     message(STATUS "NCCL ${mr_nccl_version}: between the GPUs of several ranks")
   else()
-    message(STATUS "NCCL: none, as there is no nccl.h; MR_NCCL_INCLUDE_DIR says where it is")
+    message(STATUS "NCCL: none, as nccl.h was not found; set MR_NCCL_INCLUDE_DIR to its folder")
   endif()
 endif()
 
-# Machine code for Hopper, and code that the driver compiles for Ampere and later.
+# Machine code for Hopper, and PTX that the driver compiles for Ampere and later.
 set(MR_NVCC_FLAGS -std=c++17 -O3 -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90a,code=sm_90a
   -Xcompiler -Wall,-Wextra,-fPIC,-fno-exceptions,-fno-threadsafe-statics -I${PROJECT_SOURCE_DIR})
 
-# For the CPU. The compiler ignores the pragmas that make nvcc unroll loops.
+# Flags for the CPU. The compiler ignores the pragmas that make nvcc unroll loops.
 set(MR_CUDA_ON_CPU_FLAGS -O2 -g1 -UNDEBUG -Wall -Wextra -Wno-unknown-pragmas -fno-strict-aliasing -ffp-contract=off
   "SHELL:-include ${PROJECT_SOURCE_DIR}/tests/cuda_on_cpu/shim.h")
 

@@ -14,11 +14,11 @@ find_program(PROTOC_C protoc-c REQUIRED)
 pkg_check_modules(LIBURING IMPORTED_TARGET liburing>=2.3)
 pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
 
-# For several ranks; Open MPI or another implementation. Optional.
+# Optional: any MPI implementation, for several ranks.
 set(MPI_C_SKIP_MPICXX TRUE)
 find_package(MPI QUIET COMPONENTS C)
 if(MPI_C_FOUND)
   message(STATUS "MPI ${MPI_C_VERSION}: libmillrace_mpi is built")
 else()
-  message(STATUS "MPI: none was found; there will be no libmillrace_mpi, and no tests with ranks")
+  message(STATUS "MPI: none was found: no libmillrace_mpi and no tests with ranks")
 endif()

@@ -14,18 +14,18 @@ set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
   base/cipher.h base/dtype.h base/err.h base/hash.h base/log.h comm/comm.h device/device.h image/augment.h image/crop.h image/mixup.h image/rect.h io/io.h
   sampler/mix.h sampler/order.h sampler/sampler.h)
 
-# Collects the external libraries of the folders, so that no separate list needs maintenance.
+# Collects the folders' external libraries, so that no separate list needs maintenance.
 set(folders "")
 set(objects "")
-set(foreign "")
+set(external_libraries "")
 foreach(folder IN LISTS MR_LIBRARY_FOLDERS ITEMS device_cuda)
   list(APPEND folders mr_${folder})
   list(APPEND objects $<TARGET_OBJECTS:mr_${folder}>)
   get_target_property(linked mr_${folder} LINK_LIBRARIES)
   list(FILTER linked EXCLUDE REGEX "^mr_|MR_CUDA_ON_CPU|^CUDA::")
-  list(APPEND foreign ${linked})
+  list(APPEND external_libraries ${linked})
 endforeach()
-list(REMOVE_DUPLICATES foreign)
+list(REMOVE_DUPLICATES external_libraries)
 
 # The library contains the static CUDA runtime and exports none of its names, so its users need no CUDA.
 set(cudart "")
@@ -38,7 +38,7 @@ endif()
 # For pkg-config: package names, and flags for other libraries.
 set(MR_PC_REQUIRES "")
 set(MR_PC_LIBS "")
-foreach(library IN LISTS foreign)
+foreach(library IN LISTS external_libraries)
   if(library STREQUAL "Threads::Threads")
     string(APPEND MR_PC_LIBS " -pthread")
   elseif(library STREQUAL "JPEG::JPEG")
@@ -62,20 +62,20 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${map})
 add_library(millrace_shared SHARED ${objects})
 set_target_properties(millrace_shared PROPERTIES OUTPUT_NAME millrace EXPORT_NAME millrace LINKER_LANGUAGE C
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${map})
-target_link_libraries(millrace_shared PRIVATE mr_flags ${foreign} ${cudart})
+target_link_libraries(millrace_shared PRIVATE mr_flags ${external_libraries} ${cudart})
 target_link_options(millrace_shared PRIVATE -Wl,--version-script=${map} -Wl,--as-needed)
 target_include_directories(millrace_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
 # Depends on the folders' archives instead of their objects, because Makefiles have no rule for objects
 # of another directory.
-set(joined ${PROJECT_BINARY_DIR}/libmillrace.o)
-add_custom_command(OUTPUT ${joined}
-  COMMAND ${CMAKE_LINKER} -r -o ${joined} ${objects} ${cudart_archive}
-  COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${PROJECT_BINARY_DIR}/libmillrace.names ${joined}
+set(joined_object ${PROJECT_BINARY_DIR}/libmillrace.o)
+add_custom_command(OUTPUT ${joined_object}
+  COMMAND ${CMAKE_LINKER} -r -o ${joined_object} ${objects} ${cudart_archive}
+  COMMAND ${CMAKE_OBJCOPY} --keep-global-symbols=${PROJECT_BINARY_DIR}/libmillrace.names ${joined_object}
   DEPENDS ${folders} ${PROJECT_BINARY_DIR}/libmillrace.names COMMAND_EXPAND_LISTS VERBATIM
   COMMENT "Joining libmillrace.o")
-set_source_files_properties(${joined} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-add_library(millrace_static STATIC ${joined})
+set_source_files_properties(${joined_object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+add_library(millrace_static STATIC ${joined_object})
 set_target_properties(millrace_static PROPERTIES OUTPUT_NAME millrace LINKER_LANGUAGE C)
 
 # The header of libmillrace_mpi, a separate library.
@@ -86,20 +86,20 @@ endif()
 
 # Headers in their installed form.
 set(include ${PROJECT_BINARY_DIR}/include/millrace)
-set(made "")
+set(installed_headers "")
 foreach(header IN LISTS MR_PUBLIC_HEADERS)
   add_custom_command(OUTPUT ${include}/${header}
     COMMAND ${CMAKE_COMMAND} -DFROM=${PROJECT_SOURCE_DIR}/${header} -DTO=${include}/${header} -P ${PROJECT_SOURCE_DIR}/cmake/public_header.cmake
     DEPENDS ${PROJECT_SOURCE_DIR}/${header} ${PROJECT_SOURCE_DIR}/cmake/public_header.cmake VERBATIM
     COMMENT "Making millrace/${header}")
-  list(APPEND made ${include}/${header})
+  list(APPEND installed_headers ${include}/${header})
 endforeach()
 foreach(header IN LISTS MR_PUBLIC_FACES)
   get_filename_component(name ${header} NAME_WE)
   set(MR_FACE ${header})
   configure_file(cmake/face.h.in ${include}/${name}.h @ONLY)
 endforeach()
-add_custom_target(millrace_headers ALL DEPENDS ${made})
+add_custom_target(millrace_headers ALL DEPENDS ${installed_headers})
 
 # The prefix is relative to millrace.pc, so that an installed tree can be moved.
 set(MR_PC_PREFIX ${CMAKE_INSTALL_PREFIX})

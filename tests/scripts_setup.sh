@@ -16,7 +16,7 @@ if command -v ninja >/dev/null; then
   [[ $text == *"Void Linux"*"nothing is installed"* ]] ||
     fail "does not say that it does not know the system: $text"
   [[ $text == *jansson* ]] || fail "does not list the libraries: $text"
-  [[ $text == *"ready: everything required is there" ]] ||
+  [[ $text == *"ready: all requirements are installed" ]] ||
     fail "does not end by saying that all is there: $text"
 fi
 

@@ -1,6 +1,6 @@
 """Runs one save or load of another library for bench/ckpt/run, and prints a line of JSON.
 
-    peers.py safetensors save FOLDER BYTES COUNT      a state of COUNT tensors of F32, BYTES together
+    peers.py safetensors save FOLDER BYTES COUNT      a state of COUNT tensors of F32, BYTES in total
 
 A save ends when the bytes are durable. A load ends when the values are in the tensors of an
 existing state, as a resume needs them; `cold` drops the files from the page cache first. CPU
@@ -16,7 +16,7 @@ import time
 
 import torch
 
-library, act, folder, size, count = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+library, operation, folder, size, count = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 torch.set_num_threads(1)
 
 
@@ -33,7 +33,7 @@ def sync(path):
         os.close(handle)
 
 
-def drop(path):
+def drop_cache(path):
     for file in [path] if path.is_file() else path.iterdir():
         handle = os.open(file, os.O_RDONLY)
         os.fsync(handle)
@@ -41,7 +41,7 @@ def drop(path):
         os.close(handle)
 
 
-def take(state, loaded):
+def copy_into(state, loaded):
     for name, tensor in state.items():
         tensor.copy_(loaded[name])
 
@@ -50,11 +50,11 @@ class Torch:
     path = folder / "torch.pt"
 
     def save(self, state):
-        torch.save(state, self.path)  # views of the same memory, which is written once
+        torch.save(state, self.path)  # views of one storage, which torch writes once
         sync(self.path)
 
     def load(self, state):
-        take(state, torch.load(self.path, weights_only=True))
+        copy_into(state, torch.load(self.path, weights_only=True))
 
 
 class Safetensors:
@@ -67,7 +67,7 @@ class Safetensors:
 
     def load(self, state):
         from safetensors.torch import load_file
-        take(state, load_file(self.path))
+        copy_into(state, load_file(self.path))
 
 
 class Dcp:
@@ -85,7 +85,7 @@ class Dcp:
     def block(self, state):
         import torch.distributed.checkpoint as dcp
         blocked = []
-        for number in range(2):  # the first one also starts what later ones use
+        for number in range(2):  # the first save also starts threads that later saves use
             began = time.monotonic()
             future = dcp.async_save(state, checkpoint_id=self.path / str(number))
             blocked.append(time.monotonic() - began)
@@ -112,18 +112,18 @@ def main():
         import torch.distributed as dist
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-        import torch.distributed.checkpoint  # noqa: F401, the measurement excludes imports
+        import torch.distributed.checkpoint  # noqa: F401 (excludes imports from the measurement)
     if library == "safetensors":
         import safetensors.torch  # noqa: F401
-    state = {} if act == "full" else make_state()
-    if act == "cold":
-        drop(peer.path)
+    state = {} if operation == "full" else make_state()
+    if operation == "cold":
+        drop_cache(peer.path)
     before_bytes = peak_bytes()
     began, cpu = time.monotonic(), cpu_seconds()
-    more = getattr(peer, "load" if act == "cold" else act)(state) or {}
-    said = {"elapsed_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, "more_bytes": peak_bytes() - before_bytes,
-            "peak_bytes": peak_bytes(), "threads_count": threading.active_count(), **more}
-    print(json.dumps(said))
+    details = getattr(peer, "load" if operation == "cold" else operation)(state) or {}
+    report = {"elapsed_seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, "more_bytes": peak_bytes() - before_bytes,
+            "peak_bytes": peak_bytes(), "threads_count": threading.active_count(), **details}
+    print(json.dumps(report))
 
 
 main()

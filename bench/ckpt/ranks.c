@@ -1,13 +1,13 @@
 /*
- * ranks — times saving and loading a state that is sharded by rows, with any number of ranks for
- * each. For bench/ckpt/run.
+ * ranks — measures saving and loading a row-sharded state with any numbers of ranks, for
+ * bench/ckpt/run.
  *
  *     mpirun -n 4 build/release/bench-ckpt-ranks save FOLDER MIB STEP
  *     mpirun -n 3 build/release/bench-ckpt-ranks load FOLDER MIB STEP      with a cold page cache
  *
  * 16 matrices of F32 with rows of 3 KiB, MIB in total. A rank's memory has the layout of its file,
  * so a load by the same number of ranks reads directly into the target. Rank 0 prints a line of
- * JSON: the time from when all ranks have started until all are done.
+ * JSON: the time from the start of all ranks to the end of the last one.
  */
 #include "base/clock.h"
 #include "ckpt/format/folder.h"
@@ -69,7 +69,7 @@ static void shard_deinit(struct shard *shard)
     device_close(shard->device);
 }
 
-/* The value of an element, independent of the rank that holds it. */
+/* Returns the value of an element. It does not depend on the rank. */
 static uint32_t expected_value(const struct shard *shard, uint64_t i)
 {
     uint64_t matrix = i / (shard->count * COLUMNS), within = i % (shard->count * COLUMNS);

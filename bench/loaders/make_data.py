@@ -5,7 +5,7 @@
 
 PHOTOS is a folder of class folders of JPEGs. Creates these folders in OUT:
     original/   the photos, unchanged
-    small/      reencoded, longer side at most 512, quality 90
+    small/      reencoded at quality 90, longer side at most 512
     raw/        decoded, longer side at most 256: PPM files
     imagenet/   with --imagenet-like: 500 x 375 or 375 x 500, quality 96, 4:4:4 except one in five
     bytes/      the photos, unchanged, --bytes-copies times each: for reading without decoding
@@ -33,7 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 import turns
 
 SIDE, RAW_SIDE, QUALITY = 512, 256, 90
-# ImageNet's photos are 500 x 375 on average, have high quality, and mostly no subsampled color.
+# ImageNet's photos are 500 x 375 on average, with high quality and mostly no chroma subsampling.
 IMAGENET_SIDES, IMAGENET_QUALITY, IMAGENET_SUBSAMPLED_EVERY = (500, 375), 96, 5
 
 
@@ -142,8 +142,8 @@ def main():
     parser.add_argument("photos", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--copies", type=int, default=4, help="of each photo, so that a run lasts longer")
-    parser.add_argument("--bytes-copies", type=int, default=16, help="of each photo in bytes/, so that a disk is busy for some seconds")
-    parser.add_argument("--imagenet-like", action="store_true", help="also photos of ImageNet's kind, made from PHOTOS")
+    parser.add_argument("--bytes-copies", type=int, default=16, help="of each photo in bytes/, so that the disk is busy for several seconds")
+    parser.add_argument("--imagenet-like", action="store_true", help="also create photos like ImageNet's from PHOTOS")
     parser.add_argument("--millrace", default="build/release/millrace")
     args = parser.parse_args()
     turns.need(parser, args.millrace, turns.BUILDING)

@@ -1,5 +1,5 @@
 /*
- * ours — runs millrace's loader in turns for bench/loaders/run, with the protocol of peers.py.
+ * ours — runs millrace's loader for bench/loaders/run, with the protocol of peers.py.
  *
  *     bench-loader-turns DATASET WORKERS MEMORY_MIB
  *
@@ -78,7 +78,7 @@ static int serve(struct loader *loader, struct err *err)
     return status;
 }
 
-/* An integer from 1 to max; 0 if text is not one. */
+/* Returns an integer from 1 to max, or 0 if text is invalid. */
 static uint64_t parse_number(const char *text, uint64_t max)
 {
     char *end;

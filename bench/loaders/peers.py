@@ -135,7 +135,7 @@ def dali(folder, workers):
 
 
 def dali_state(folder, workers):
-    """The state of a pipeline in the middle of its first epoch, created before timing starts."""
+    """Returns the state of a pipeline in the middle of its first epoch. Runs before timing starts."""
     pipeline = dali_pipeline(folder, workers, enable_checkpointing=True)
     for _ in range(pipeline.reader_meta("photos")["epoch_size"] // BATCH // 2):
         pipeline.run()
@@ -186,7 +186,7 @@ def spdl(folder, workers):
             yield numpy.asarray(batch),
 
 
-# loader -> its function, the distribution whose version is reported, what is prepared before timing
+# loader -> its function, the distribution that reports its version, a function to run before timing
 LOADERS = {
     "torchvision": (torchvision_pil, "torchvision", None),
     "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision", None),
@@ -206,7 +206,7 @@ WORKERS_ARE_PROCESSES = ("torchvision", "webdataset", "streaming")
 # ---- Measuring. ----
 
 def cpu_seconds():
-    """The user and system time of this process and all its descendants."""
+    """Returns the user and system time of this process and all its descendants."""
     parents, ticks = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -234,19 +234,18 @@ def samples_and_bytes(name, batch):
     return shape[0], 0
 
 
-def workers_had(name):
-    """The number of worker processes; worker threads cannot be distinguished from other
-    threads."""
+def running_workers(name):
+    """Returns the number of worker processes. Worker threads look like other threads."""
     return {"read_workers": len(multiprocessing.active_children())} if name.startswith(WORKERS_ARE_PROCESSES) else {}
 
 
 def measure(name, batches, count):
     began, cpu = time.monotonic(), cpu_seconds()
-    totals, had = [0, 0], {}
+    totals, running = [0, 0], {}
     for batch in itertools.islice(batches, count):
         totals = [a + b for a, b in zip(totals, samples_and_bytes(name, batch))]
-        had = had or workers_had(name)
-    return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, **had}
+        running = running or running_workers(name)
+    return {"samples": totals[0], "bytes": totals[1], "seconds": time.monotonic() - began, "cpu_seconds": cpu_seconds() - cpu, **running}
 
 
 def print_and_stop(result):
@@ -267,7 +266,7 @@ def main():
         batches = iter(make(folder, workers, *prepared))
         first = next(batches)
         report["first_batch_seconds"] = time.monotonic() - began
-        report |= workers_had(name)
+        report |= running_workers(name)
         if samples_and_bytes(name, first)[0] != BATCH:
             raise SystemExit(f"peers: {name}: a first batch of {samples_and_bytes(name, first)[0]}, expected {BATCH}")
         del first

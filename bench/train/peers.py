@@ -9,7 +9,7 @@ which favors torch: millrace loads and decodes its data.
 
 The program runs in its own session and stops itself and its ranks (SIGSTOP) after each line that it
 prints. After its first steps, which include compilation, it prints a JSON line with its version and
-the memory of its imports. For each line `WARMING STEPS` on stdin, it makes that many uncounted and
+the memory of its imports. For each line `WARMING STEPS` on stdin, it runs that many uncounted and
 counted steps, then prints the seconds of the counted ones, the CPU seconds of the first rank, the
 samples or tokens of all ranks, and the peak memory of the first rank. It exits at the end of stdin.
 """
@@ -37,7 +37,7 @@ MODELS = {
 }
 
 
-def most_bytes():
+def peak_bytes():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -48,52 +48,52 @@ class Trainer:
         self.m, self.batch, self.ranks = m, batch, ranks
         self.model = Model(m)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-        self.stepped = nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True) if ranks > 1 else self.model
+        self.step_model = nn.parallel.DistributedDataParallel(self.model, gradient_as_bucket_view=True) if ranks > 1 else self.model
         if mode == "compiled":
-            self.stepped = torch.compile(self.stepped)
+            self.step_model = torch.compile(self.step_model)
         if m["type"] == "gpt2":
             self.data, self.targets = (torch.randint(97, 123, (batch, m["block"])) for _ in range(2))
         else:
             self.data, self.targets = torch.rand(batch, 3, m["side"], m["side"]), torch.randint(0, m["classes"], (batch,))
 
-    def steps(self, count):
+    def train(self, count):
         for _ in range(count):
             self.optimizer.zero_grad(set_to_none=True)
-            self.stepped(self.data, self.targets).backward()
+            self.step_model(self.data, self.targets).backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
 
-    def told(self, warming, measured):
+    def run_turn(self, warming, measured):
         """Runs one turn on all ranks and returns the first rank's report."""
-        self.steps(warming)
+        self.train(warming)
         if self.ranks > 1:
             dist.barrier()
         began, cpu = time.monotonic(), time.process_time()
-        self.steps(measured)
+        self.train(measured)
         if self.ranks > 1:
             dist.barrier()
         items = measured * self.batch * self.ranks * self.m.get("block", 1)
-        return {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, "items": items, "most_bytes": most_bytes()}
+        return {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu, "items": items, "peak_bytes": peak_bytes()}
 
 
-def say(told):
-    print(json.dumps(told), flush=True)
+def print_and_stop(report):
+    print(json.dumps(report), flush=True)
     os.killpg(0, signal.SIGSTOP)
 
 
 def main():
     name, mode, ranks, batch = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    rank, meeting = (int(sys.argv[5]), sys.argv[6]) if len(sys.argv) > 5 else (0, None)
-    imported = most_bytes()
+    rank, rendezvous = (int(sys.argv[5]), sys.argv[6]) if len(sys.argv) > 5 else (0, None)
+    imported = peak_bytes()
     if ranks > 1:
         folder = None if rank else tempfile.TemporaryDirectory()
-        meeting = meeting or f"{folder.name}/meeting"
-        others = [] if rank else [subprocess.Popen([sys.executable, *sys.argv, str(other), meeting]) for other in range(1, ranks)]
-        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=ranks)
+        rendezvous = rendezvous or f"{folder.name}/rendezvous"
+        others = [] if rank else [subprocess.Popen([sys.executable, *sys.argv, str(other), rendezvous]) for other in range(1, ranks)]
+        dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks)
     trainer = Trainer(MODELS[name], mode, ranks, batch)
-    trainer.steps(2)
+    trainer.train(2)
     if rank == 0:
-        say({"version": torch.__version__, "imported_bytes": imported})
+        print_and_stop({"version": torch.__version__, "imported_bytes": imported})
     while True:
         words = torch.zeros(2, dtype=torch.int64)
         if rank == 0:
@@ -102,9 +102,9 @@ def main():
             dist.broadcast(words, 0)
         if words[1] == 0:
             return
-        told = trainer.told(*words.tolist())
+        report = trainer.run_turn(*words.tolist())
         if rank == 0:
-            say(told)
+            print_and_stop(report)
 
 
 main()

@@ -1,6 +1,6 @@
 /*
- * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's on real and hostile text; broken
- * vocabularies are refused.
+ * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's for real and hostile text; invalid
+ * vocabularies are rejected.
  */
 #include "convert/bpe/bpe.h"
 #include "base/bytes.h"
@@ -72,7 +72,7 @@ static void known_texts_have_known_tokens(void **state)
     struct fixture *f = need_vocabulary(state);
     assert_int_equal(bpe_vocabulary_size(f->bpe), 50257);
     assert_int_equal(bpe_document_end_token(f->bpe), 50256);
-    /* the second time from the cache */
+    /* the second pass uses the cache */
     for (int again = 0; again < 2; again++) {
         assert_tokens(f, "Hello world", (const uint16_t[]){15496, 995}, 2);
         assert_tokens(f, "hello  world's", (const uint16_t[]){31373, 220, 995, 338}, 4);
@@ -80,8 +80,8 @@ static void known_texts_have_known_tokens(void **state)
     }
 }
 
-/* Encodes each file NAME.txt of the folder to NAME.u16: whole, and again in parts cut at places
- * that do not change the tokens. */
+/* Encodes each NAME.txt of the folder to NAME.u16. Encoding parts between cuts must give the same
+ * tokens. */
 static void encode_files(struct fixture *f)
 {
     DIR *listing = opendir(f->folder);
@@ -189,8 +189,8 @@ static void a_long_word_is_encoded_in_subquadratic_time(void **state)
     free(text);
 }
 
-static void check_broken(struct fixture *f, const char *encoder, const char *pairs,
-                         const char *expected_path)
+static void assert_invalid(struct fixture *f, const char *encoder, const char *pairs,
+                           const char *expected_path)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
     snprintf(path, sizeof path, "%s/encoder.json", f->folder);
@@ -209,17 +209,17 @@ static void a_malformed_vocabulary_is_refused_naming_it(void **state)
     char path[2 * TEST_PATH_BYTES_MAX];
     snprintf(path, sizeof path, "%s/encoder.json", f->vocabulary);
     char *whole = (char *)test_read_file(path, &(size_t){0});
-    check_broken(f, "{\"a\": 0}", "", "encoder.json");
-    check_broken(f, "[1, 2]", "", "encoder.json");
-    check_broken(f, whole, "#version: 0.2\nt h\nt h\n", "vocab.bpe"); /* duplicate */
-    check_broken(f, whole, "th\n", "vocab.bpe");
-    check_broken(f, whole, "t \n", "vocab.bpe");
-    check_broken(f, whole, "qqqqqq zzzzzz\n", "vocab.bpe");
+    assert_invalid(f, "{\"a\": 0}", "", "encoder.json");
+    assert_invalid(f, "[1, 2]", "", "encoder.json");
+    assert_invalid(f, whole, "#version: 0.2\nt h\nt h\n", "vocab.bpe"); /* duplicate */
+    assert_invalid(f, whole, "th\n", "vocab.bpe");
+    assert_invalid(f, whole, "t \n", "vocab.bpe");
+    assert_invalid(f, whole, "qqqqqq zzzzzz\n", "vocab.bpe");
     assert_int_equal(f->err.offset, 0);
     char *id = strstr(whole, ": 5,"); /* "\"&\": 5" becomes 6, which then occurs twice */
     assert_non_null(id);
     id[2] = '6';
-    check_broken(f, whole, "t h\n", "encoder.json");
+    assert_invalid(f, whole, "t h\n", "encoder.json");
     free(whole);
 }
 

@@ -36,11 +36,11 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-static int convert(const char *only, bool force, struct convert_checkpoint_result *result,
+static int convert(const char *selection, bool force, struct convert_checkpoint_result *result,
                    struct err *err)
 {
     struct convert_checkpoint_options options = {
-        .source = folder, .target = target, .selection = only, .force = force, .verify = true};
+        .source = folder, .target = target, .selection = selection, .force = force, .verify = true};
     return convert_checkpoint_full(io, &options, result, err);
 }
 
@@ -98,7 +98,7 @@ static void an_existing_target_is_kept_unless_forced(void **state)
     assert_ok(convert(NULL, true, &result, &err), &err);
 }
 
-static void a_damaged_block_stops_it_and_leaves_nothing(void **state)
+static void a_damaged_block_stops_the_conversion_and_leaves_nothing(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -122,16 +122,16 @@ static void a_wrong_file_never_gets_the_target_name(void **state)
     struct err err = {0};
     char text[8] = "";
     size_t bytes;
-    struct io *sound = io;
+    struct io *original_io = io;
     assert_ok(io_fault_open(folder, NULL, "write:flip", &io, &err), &err);
-    int missing = convert("all", false, &result, &err), named = access(target, F_OK);
+    int new_status = convert("all", false, &result, &err), target_access = access(target, F_OK);
     test_write_file(target, "mine", 4);
-    int forced = convert("all", true, &result, &err);
+    int forced_status = convert("all", true, &result, &err);
     io_close(io);
-    io = sound;
-    assert_int_equal(missing, -EBADMSG);
-    assert_int_not_equal(named, 0);
-    assert_int_equal(forced, -EBADMSG);
+    io = original_io;
+    assert_int_equal(new_status, -EBADMSG);
+    assert_int_not_equal(target_access, 0);
+    assert_int_equal(forced_status, -EBADMSG);
     unsigned char *data = test_read_file(target, &bytes);
     assert_int_equal(bytes, 4);
     memcpy(text, data, 4);
@@ -140,7 +140,7 @@ static void a_wrong_file_never_gets_the_target_name(void **state)
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
-static void safetensors_library_opens_it_and_values_are_equal(void **state)
+static void safetensors_library_reads_equal_values(void **state)
 {
     (void)state;
     const char *python = test_need_python("safetensors.numpy");
@@ -211,10 +211,10 @@ static void only_floating_point_tensors_are_cast(void **state)
             uint64_t count = array_bytes(before) / dtype_bytes(before->dtype),
                      bytes = count * dtype_bytes(dtype);
             char *expected = malloc(bytes + 1), *found = malloc(bytes + 1);
-            struct ckpt_tensor wanted = *before;
-            wanted.dtype = dtype; /* without cast, it has this dtype and shape */
-            wanted.data = found;
-            assert_ok(ckpt_reader_load(reader, &wanted, 1, NULL, &err), &err);
+            struct ckpt_tensor request = *before;
+            request.dtype = dtype; /* the file has this dtype, so loading needs no cast */
+            request.data = found;
+            assert_ok(ckpt_reader_load(reader, &request, 1, NULL, &err), &err);
             cast_elements(before->dtype, before->data, dtype, expected, count);
             assert_memory_equal(found, expected, bytes);
             free(expected);
@@ -228,11 +228,11 @@ static void only_floating_point_tensors_are_cast(void **state)
 
 /* ---- Memory. ---- */
 
-/* The limit includes read-ahead. */
+/* MEMORY_BYTES_MAX includes read-ahead. */
 enum { LARGE_BYTES = 288 << 20, MEMORY_BYTES_MAX = (64 + 32) << 20 };
 
-/* One tensor in a sparse file, several times larger than the memory limit of a conversion. */
-static void make_large(const char *path)
+/* Writes a sparse file of one tensor. It is several times larger than MEMORY_BYTES_MAX. */
+static void write_large_tensor(const char *path)
 {
     char header[128] = {0};
     snprintf(header + 8, sizeof header - 8,
@@ -244,7 +244,7 @@ static void make_large(const char *path)
     assert_int_equal(truncate(path, (off_t)(8 + bytes + LARGE_BYTES)), 0);
 }
 
-static uint64_t status_bytes(const char *key)
+static uint64_t read_status_bytes(const char *key)
 {
     char line[256];
     unsigned long long kib = 0;
@@ -257,8 +257,8 @@ static uint64_t status_bytes(const char *key)
     return kib << 10;
 }
 
-/* Returns 0 if the process's additional memory stayed below the limit. */
-static int convert_in_bounds(const char *source)
+/* Returns 0 if the conversion added at most MEMORY_BYTES_MAX to the process's memory. */
+static int convert_within_limit(const char *source)
 {
     struct convert_checkpoint_result result;
     struct convert_checkpoint_options options = {
@@ -267,10 +267,10 @@ static int convert_in_bounds(const char *source)
     FILE *reset = fopen("/proc/self/clear_refs", "w");
     if (!reset || fputs("5", reset) < 0 || fclose(reset))
         return 2;
-    uint64_t before = status_bytes("VmHWM");
+    uint64_t before = read_status_bytes("VmHWM");
     if (convert_checkpoint_full(io, &options, &result, NULL))
         return 3;
-    uint64_t more = status_bytes("VmHWM") - before;
+    uint64_t more = read_status_bytes("VmHWM") - before;
     fprintf(stderr, "%llu MiB more for %d MiB\n", (unsigned long long)(more >> 20),
             LARGE_BYTES >> 20);
     return more > MEMORY_BYTES_MAX;
@@ -283,11 +283,11 @@ static void conversion_memory_does_not_grow_with_the_model(void **state)
         test_skip("a sanitizer's own memory is counted too");
     char source[FIXTURE_PATH_BYTES];
     snprintf(source, sizeof source, "%s/large.safetensors", folder);
-    make_large(source);
+    write_large_tensor(source);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        _exit(convert_in_bounds(source));
+        _exit(convert_within_limit(source));
     assert_int_equal(child_wait(child), 0);
 }
 
@@ -299,11 +299,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(all_and_globs_choose_tensors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_existing_target_is_kept_unless_forced, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_damaged_block_stops_it_and_leaves_nothing, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_damaged_block_stops_the_conversion_and_leaves_nothing,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_file_never_gets_the_target_name, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(safetensors_library_opens_it_and_values_are_equal, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(safetensors_library_reads_equal_values, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_floating_point_tensors_are_cast, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conversion_memory_does_not_grow_with_the_model, set_up,

@@ -31,8 +31,8 @@ static int tear_down(void **state)
     return scratch_tear_down(state);
 }
 
-/* Describes the state of a training run with this model. */
-static void describe(const struct model_config *model, struct str *out)
+/* Appends the state of a training run with this model. */
+static void describe_run(const struct model_config *model, struct str *out)
 {
     struct train_config config;
     config_set_defaults(&config);
@@ -81,7 +81,7 @@ static void save_step(const struct model_config *config)
         memcpy(tensors[i].shape, param->shape, sizeof param->shape);
         memcpy(tensors[i].extent, param->shape, sizeof param->shape);
     }
-    describe(config, &state);
+    describe_run(config, &state);
     struct ckpt_saver_options options = {
         .folder = steps, .io = io, .groups_count = 1, .run_id = "test", .numerics_id = "test"};
     assert_ok(ckpt_saver_open(&options, tensors, params->count, &saver, &err), &err);
@@ -119,7 +119,7 @@ static void convert_cast(enum dtype dtype, uint64_t max_file_bytes)
     assert_int_equal(result.cast_count, result.tensors_count);
 }
 
-static void leave_tokens(const char *path)
+static void write_tokens(const char *path)
 {
     int32_t tokens[HF_ITEMS * HF_BLOCK];
     char file[sizeof target + 16];
@@ -129,61 +129,61 @@ static void leave_tokens(const char *path)
     test_write_file(file, tokens, sizeof tokens);
 }
 
-static bool exists(const char *name)
+static bool target_has(const char *name)
 {
     char path[sizeof target + 64];
     snprintf(path, sizeof path, "%s/%s", target, name);
     return access(path, F_OK) == 0;
 }
 
-/* Converts to one file, and to several. */
-static void transformers_computes_what_we_do(const struct model_config *config)
+/* Converts to one file, then to several. */
+static void assert_logits_match_transformers(const struct model_config *config)
 {
     struct err err;
     char one[sizeof target];
     const char *python = hf_need_python();
     save_step(config);
     assert_ok(convert(0, false, &err), &err);
-    assert_true(exists("model.safetensors"));
-    assert_false(exists("model.safetensors.index.json"));
+    assert_true(target_has("model.safetensors"));
+    assert_false(target_has("model.safetensors.index.json"));
     assert_int_equal(convert(0, false, &err), -EEXIST);
     snprintf(one, sizeof one, "%s/one", folder);
     assert_int_equal(test_run("cp -r '%s' '%s'", target, one), 0);
     assert_ok(convert(8000, true, &err), &err);
-    assert_false(exists("model.safetensors"));
-    assert_true(exists("model.safetensors.index.json"));
-    leave_tokens(one);
-    leave_tokens(target);
+    assert_false(target_has("model.safetensors"));
+    assert_true(target_has("model.safetensors.index.json"));
+    write_tokens(one);
+    write_tokens(target);
     assert_int_equal(test_run("'%s' %s/tests/oracle/hf.py logits '%s' '%s'", python,
                               TEST_SOURCE_DIR, one, target),
                      0);
     hf_check_logits(config, io, steps, one); /* with the step's weights */
-    hf_check_logits(config, io, one, one);   /* and converted back */
+    hf_check_logits(config, io, one, one);   /* converted back */
     hf_check_logits(config, io, target, target);
 }
 
 static void a_gpt2_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
-    transformers_computes_what_we_do(&hf_gpt2);
+    assert_logits_match_transformers(&hf_gpt2);
 }
 
 static void a_llama_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
-    transformers_computes_what_we_do(&hf_llama);
+    assert_logits_match_transformers(&hf_llama);
 }
 
 static void a_llama3_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
-    transformers_computes_what_we_do(&hf_llama3);
+    assert_logits_match_transformers(&hf_llama3);
 }
 
 static void a_qwen2_is_loaded_by_transformers_with_our_logits(void **state)
 {
     (void)state;
-    transformers_computes_what_we_do(&hf_qwen2);
+    assert_logits_match_transformers(&hf_qwen2);
 }
 
 static void a_qwen3_is_loaded_by_transformers_with_our_logits(void **state)
@@ -191,10 +191,10 @@ static void a_qwen3_is_loaded_by_transformers_with_our_logits(void **state)
     (void)state;
     if (test_run("'%s' -c 'from transformers import Qwen3Config' 2>/dev/null", hf_need_python()))
         test_skip("this transformers has no Qwen3");
-    transformers_computes_what_we_do(&hf_qwen3);
+    assert_logits_match_transformers(&hf_qwen3);
 }
 
-/* Writes folder/NAME, without cast, and folder/NAME-DTYPE for each cast. */
+/* Writes folder/NAME without a cast, and folder/NAME-DTYPE for each cast. */
 static void convert_casts(const struct model_config *config, const char *name)
 {
     struct err err;
@@ -221,12 +221,12 @@ static void cast_folders_match_torch_and_load_with_tied_heads(void **state)
         0);
 }
 
-/* Flips a bit in each write in turn; an existing folder is kept. */
+/* Each conversion flips a bit in a different write. The existing folder is kept. */
 static void a_wrong_folder_never_gets_the_target_name(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io *sound = io;
+    struct io *original_io = io;
     char rule[32];
     int status = -EBADMSG;
     unsigned writes = 0;
@@ -238,7 +238,7 @@ static void a_wrong_folder_never_gets_the_target_name(void **state)
         assert_ok(io_fault_open(folder, NULL, rule, &io, &err), &err);
         status = convert(0, true, &err);
         io_close(io);
-        io = sound;
+        io = original_io;
         assert_true(status == 0 || (status == -EBADMSG && strstr(err.path, "/.tmp-")));
         assert_int_equal(test_run("diff -r '%s' '%s/mine'", target, folder), 0);
     }
@@ -246,7 +246,7 @@ static void a_wrong_folder_never_gets_the_target_name(void **state)
     assert_int_equal(test_run("test -z \"$(ls -A %s | grep tmp)\"", folder), 0);
 }
 
-/* Several files, some of them finalized when the process dies. */
+/* The output has several files; some are finalized when the process dies. */
 static void a_killed_folder_conversion_resumes_to_the_same_bytes(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void a_killed_folder_conversion_resumes_to_the_same_bytes(void **state)
     assert_true(kills > 8 && kept > 5);
 }
 
-/* --force deletes what it replaces: that must be a converted model, never the checkpoint itself. */
+/* --force may delete only a converted model, never a checkpoint. */
 static void force_replaces_only_a_converted_model(void **state)
 {
     (void)state;

@@ -189,7 +189,7 @@ static void other_kinds_are_refused_with_what_is_accepted(void **state)
     fixture->options.splits_count = 1;
     fixture->options.splits[0] = (struct convert_split){"train", 0.5};
     assert_int_equal(convert(fixture), -EINVAL);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
 }
 
 static void dataset_json_is_a_wids_shard_list(void **state)

@@ -1,6 +1,6 @@
 /*
- * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into pieces have the
- * tokens that tiktoken gives for the whole.
+ * dataset_bpe — tests of text converted with GPT-2's tokenizer: documents cut into chunks have the
+ * same tokens as in tiktoken, which encodes them whole.
  */
 #include "convert/source/text_chunks.h"
 #include "tests/convert/dataset_case.h"
@@ -16,9 +16,8 @@ static void use_vocabulary(struct fixture *fixture, char path[TEST_PATH_BYTES_MA
     fixture->options.vocabulary = path;
 }
 
-/* A text longer than the maximum piece: one word of three-byte characters. The piece size, a power
- * of two, is not a multiple of three. */
-static void write_endless(struct fixture *fixture)
+/* One word of three-byte characters, longer than TEXT_CHUNK_BYTES_MAX (not a multiple of 3). */
+static void write_single_word(struct fixture *fixture)
 {
     size_t bytes = 3 * (TEXT_CHUNK_BYTES_MAX / 2);
     char *text = malloc(bytes);
@@ -29,8 +28,8 @@ static void write_endless(struct fixture *fixture)
     free(text);
 }
 
-/* Words, lines and long runs, so that piece boundaries fall on all kinds of text. */
-static void write_mixed(struct fixture *fixture, size_t bytes)
+/* Words, lines and long runs, so that chunk boundaries fall on all kinds of text. */
+static void write_mixed_text(struct fixture *fixture, size_t bytes)
 {
     static const char *const parts[] = {
         "word",     " the",         "  ", "\n\n", "'s",
@@ -59,8 +58,8 @@ static void a_folder_of_texts_has_tiktokens_tokens(void **state)
     write_source(fixture, "b.txt", "", 0);
     write_source(fixture, "play.txt", play, bytes);
     free(play);
-    write_mixed(fixture, 1000000);
-    write_endless(fixture);
+    write_mixed_text(fixture, 1000000);
+    write_single_word(fixture);
     fixture->options.workers = 3;
     assert_converts(fixture);
     struct dataset *dataset = open_dataset(fixture, "");
@@ -82,7 +81,7 @@ static void any_number_of_threads_gives_the_same_bytes(void **state)
     struct fixture *fixture = *state;
     char vocabulary[TEST_PATH_BYTES_MAX];
     use_vocabulary(fixture, vocabulary);
-    write_mixed(fixture, 700000);
+    write_mixed_text(fixture, 700000);
     write_source(fixture, "z.txt", "the end", 7);
     fixture->options.workers = 1;
     assert_converts(fixture);
@@ -102,7 +101,7 @@ static void the_vocabulary_must_be_named(void **state)
     fixture->options.vocabulary = fixture->folder;
     assert_int_equal(convert(fixture), -ENOENT);
     assert_non_null(strstr(fixture->err.path, "encoder.json"));
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
 }
 
 static void an_existing_target_is_refused_before_tokens_are_counted(void **state)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void note_line(void *context, enum log_level level, const char *line)
+static void append_log_line(void *context, enum log_level level, const char *line)
 {
     struct fixture *fixture = context;
     size_t used = strlen(fixture->log);
@@ -28,7 +28,7 @@ int setup(void **state)
     snprintf(fixture->source, sizeof fixture->source, "%s/source", fixture->folder);
     snprintf(fixture->target, sizeof fixture->target, "%s/target", fixture->folder);
     assert_int_equal(mkdir(fixture->source, 0777), 0);
-    fixture->sink = (struct log){note_line, fixture, LOG_DEBUG};
+    fixture->sink = (struct log){append_log_line, fixture, LOG_DEBUG};
     fixture->options = (struct convert_options){.source = fixture->source,
                                                 .target = fixture->target,
                                                 .errors_max = -1,
@@ -87,11 +87,11 @@ void write_classes(struct fixture *fixture, unsigned count)
     }
 }
 
-struct dataset *open_dataset(struct fixture *fixture, const char *below)
+struct dataset *open_dataset(struct fixture *fixture, const char *subfolder)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     struct dataset *dataset;
-    snprintf(path, sizeof path, "%s%s", fixture->target, below);
+    snprintf(path, sizeof path, "%s%s", fixture->target, subfolder);
     assert_ok(dataset_open(fixture->io, path, &dataset, &fixture->err), &fixture->err);
     struct verify_result result = {0};
     assert_ok(
@@ -102,13 +102,13 @@ struct dataset *open_dataset(struct fixture *fixture, const char *below)
     return dataset;
 }
 
-const char *list_members(struct fixture *fixture, const char *below)
+const char *list_members(struct fixture *fixture, const char *subfolder)
 {
     static char text[LISTING_BYTES];
     assert_int_equal(
         test_run_output(text, sizeof text,
                         "cd '%s%s' && for s in shard-*.tar; do tar tf $s || exit 1; done 2>&1",
-                        fixture->target, below),
+                        fixture->target, subfolder),
         0);
     return text;
 }
@@ -122,19 +122,19 @@ bool has_line(const char *text, const char *line)
     return false;
 }
 
-void assert_nothing_left(struct fixture *fixture)
+void assert_no_target(struct fixture *fixture)
 {
     assert_int_equal(test_run("test ! -e '%s'", fixture->target), 0);
 }
 
-void copy_clothing(struct fixture *fixture, unsigned each)
+void copy_clothing_photos(struct fixture *fixture, unsigned count_per_class)
 {
     char photos[TEST_PATH_BYTES_MAX];
     test_need_data("clothing/train", photos);
     assert_int_equal(test_run("cd '%s' && for c in *; do mkdir -p '%s'/$c && ls $c | head -%u | "
                               "while read f; do cp $c/$f "
                               "'%s'/$c/; done; done",
-                              photos, fixture->source, each, fixture->source),
+                              photos, fixture->source, count_per_class, fixture->source),
                      0);
 }
 
@@ -149,7 +149,7 @@ void copy_target(const struct fixture *fixture, const char *copy)
     assert_int_equal(test_run("cp -r '%s' '%s/%s'", fixture->target, fixture->folder, copy), 0);
 }
 
-void split_in_two(struct fixture *fixture)
+void set_train_val_splits(struct fixture *fixture)
 {
     fixture->options.splits_count = 2;
     fixture->options.splits[0] = (struct convert_split){"train", 0.8};

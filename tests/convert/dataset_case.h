@@ -1,6 +1,5 @@
 /*
- * dataset_case — shared by the tests of convert_dataset: a source, a target, a log, checks of the
- * result.
+ * dataset_case — the fixture, inputs and checks of tests of convert_dataset.
  */
 #ifndef MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 #define MILLRACE_TESTS_CONVERT_DATASET_CASE_H
@@ -26,31 +25,31 @@ int setup(void **state);
 int teardown(void **state);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-/* Runs the conversion that the options describe; stores result and err in the fixture. */
+/* Runs the conversion, and stores result and err in the fixture. */
 int convert(struct fixture *fixture);
 #define assert_converts(fixture) assert_ok(convert(fixture), &(fixture)->err)
 
-/* Writes a file below the source and creates its folders. */
+/* Writes a file below the source, and creates its folders. */
 void write_source(struct fixture *fixture, const char *relative, const void *data, size_t bytes);
-/* Writes a small picture whose content depends on number. */
+/* Writes a small picture. Its content depends on number. */
 void write_jpeg(struct fixture *fixture, const char *relative, unsigned number);
 /* Writes classes a, b and "c d" with count pictures each. */
 void write_classes(struct fixture *fixture, unsigned count);
-/* Copies `each` of the real photos of every class. */
-void copy_clothing(struct fixture *fixture, unsigned each);
+/* Copies this many real photos of each class. */
+void copy_clothing_photos(struct fixture *fixture, unsigned count_per_class);
 
-/* Opens and verifies the dataset at target + below. */
-struct dataset *open_dataset(struct fixture *fixture, const char *below);
-/* The member names of the dataset at target + below as listed by GNU tar, one per line. Valid until
- * the next call. */
-const char *list_members(struct fixture *fixture, const char *below);
+/* Opens and verifies the dataset at target + subfolder. */
+struct dataset *open_dataset(struct fixture *fixture, const char *subfolder);
+/* Lists the members of the dataset at target + subfolder with GNU tar, one name per line. The
+ * result is valid until the next call. */
+const char *list_members(struct fixture *fixture, const char *subfolder);
 bool has_line(const char *text, const char *line);
-void assert_nothing_left(struct fixture *fixture);
+void assert_no_target(struct fixture *fixture);
 /* Copies the target to folder/copy. */
 void copy_target(const struct fixture *fixture, const char *copy);
-/* Checks that the target equals its copy and that there are no temporary files. */
+/* Checks that the target equals its copy, without temporary files. */
 void assert_target_equals(const struct fixture *fixture, const char *copy);
 /* Sets options to the splits train (0.8) and val (0.2). */
-void split_in_two(struct fixture *fixture);
+void set_train_val_splits(struct fixture *fixture);
 
 #endif

@@ -16,13 +16,13 @@ static void clear_source(const struct fixture *fixture)
     assert_int_equal(test_run("rm -rf '%s' && mkdir '%s'", fixture->source, fixture->source), 0);
 }
 
-static void assert_classes(struct fixture *fixture, const char *below, const char *wanted)
+static void assert_classes(struct fixture *fixture, const char *subfolder, const char *expected)
 {
     char names[256] = "";
-    struct dataset *dataset = open_dataset(fixture, below);
+    struct dataset *dataset = open_dataset(fixture, subfolder);
     for (uint64_t i = 0; i < dataset->classes_count; i++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s ", dataset->classes[i]);
-    assert_string_equal(names, wanted);
+    assert_string_equal(names, expected);
     dataset_close(dataset);
 }
 
@@ -69,7 +69,7 @@ static void split_folders_become_datasets_with_common_classes(void **state)
     fixture->options.resume = false;
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     assert_int_equal(convert(fixture), -EBADMSG);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
 }
 
 static void split_folders_without_classes_become_datasets_of_files(void **state)
@@ -115,7 +115,7 @@ static void assert_refused(struct fixture *fixture, int code, const char *advice
     assert_int_equal(convert(fixture), code);
     if (!strstr(fixture->err.advice, advice))
         fail_msg("%s is not in: %s", advice, fixture->err.advice);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
 }
 
 static void ambiguous_split_folders_are_refused(void **state)
@@ -305,7 +305,7 @@ static void collisions_name_both_files(void **state)
         err_format(&fixture->err, line, sizeof line);
         assert_non_null(strstr(line, pairs[i][0]));
         assert_non_null(strstr(line, pairs[i][1]));
-        assert_nothing_left(fixture);
+        assert_no_target(fixture);
         assert_int_equal(test_run("rm -rf '%s/x'", fixture->source), 0);
     }
 }

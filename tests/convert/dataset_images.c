@@ -11,7 +11,7 @@
 static void real_photos_keep_their_bytes_and_classes(void **state)
 {
     struct fixture *fixture = *state;
-    copy_clothing(fixture, 12);
+    copy_clothing_photos(fixture, 12);
     fixture->options.jpeg = CONVERT_JPEG_KEEP;
     assert_converts(fixture);
     struct dataset *dataset = open_dataset(fixture, "");
@@ -39,7 +39,7 @@ static void photos_are_tiled_to_the_same_pixels(void **state)
     struct fixture *fixture = *state;
     if (test_run("command -v djpeg >/dev/null"))
         test_skip("no djpeg here (libjpeg-turbo-progs)");
-    copy_clothing(fixture, 3);
+    copy_clothing_photos(fixture, 3);
     assert_converts(fixture);
     assert_int_equal(fixture->result.jpegs.tiled_count, 30);
     assert_int_equal(fixture->result.jpegs.kept_count, 0);
@@ -61,20 +61,20 @@ static void photos_are_tiled_to_the_same_pixels(void **state)
 static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
 {
     struct fixture *fixture = *state;
-    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_REENCODE,
-                                             CONVERT_JPEG_KEEP};
+    static const enum convert_jpeg modes[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_REENCODE,
+                                              CONVERT_JPEG_KEEP};
     write_jpeg(fixture, "a/1.jpeg", 1);
     write_jpeg(fixture, "a/2.png", 2);
     write_source(fixture, "a/3.jpg", "P6\n1 1\n255\nabc", 15);
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        fixture->options.jpeg = ways[i];
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        fixture->options.jpeg = modes[i];
         fixture->options.force = true;
         assert_converts(fixture);
-        assert_int_equal(fixture->result.jpegs.tiled_count, ways[i] == CONVERT_JPEG_TILE);
-        /* re-encoding would enlarge the small picture */
+        assert_int_equal(fixture->result.jpegs.tiled_count, modes[i] == CONVERT_JPEG_TILE);
+        /* reencoding would enlarge the small picture */
         static const unsigned kept[] = {[CONVERT_JPEG_TILE] = 1, [CONVERT_JPEG_REENCODE] = 2};
         assert_int_equal(fixture->result.jpegs.kept_count,
-                         ways[i] == CONVERT_JPEG_KEEP ? 0 : kept[ways[i]]);
+                         modes[i] == CONVERT_JPEG_KEEP ? 0 : kept[modes[i]]);
         assert_int_equal(fixture->result.jpegs.reencoded_count, 0);
         assert_int_equal(
             test_run("cd '%s' && rm -rf x && mkdir x && tar -C x -xf '%s/shard-000000.tar' && "
@@ -84,32 +84,32 @@ static void a_jpeg_under_another_extension_is_kept_and_counted(void **state)
             0);
         assert_int_equal(
             test_run("cmp -s '%s/x/a/1.jpg' '%s/a/1.jpeg'", fixture->folder, fixture->source) == 0,
-            ways[i] == CONVERT_JPEG_KEEP);
+            modes[i] == CONVERT_JPEG_KEEP);
     }
 }
 
 static void the_number_of_workers_changes_no_byte(void **state)
 {
     struct fixture *fixture = *state;
-    char other[TEST_PATH_BYTES_MAX + 32];
-    copy_clothing(fixture, 6);
-    snprintf(other, sizeof other, "%s/other", fixture->folder);
-    static const enum convert_jpeg ways[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_KEEP,
-                                             CONVERT_JPEG_REENCODE};
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        bool reencode = ways[i] == CONVERT_JPEG_REENCODE;
+    char other_target[TEST_PATH_BYTES_MAX + 32];
+    copy_clothing_photos(fixture, 6);
+    snprintf(other_target, sizeof other_target, "%s/other", fixture->folder);
+    static const enum convert_jpeg modes[] = {CONVERT_JPEG_TILE, CONVERT_JPEG_KEEP,
+                                              CONVERT_JPEG_REENCODE};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        bool reencode = modes[i] == CONVERT_JPEG_REENCODE;
         fixture->options.force = i > 0;
-        fixture->options.jpeg = ways[i];
+        fixture->options.jpeg = modes[i];
         fixture->options.max_side = 128;
         fixture->options.shard_bytes = reencode ? 64 << 10 : 400 << 10;
         fixture->options.target = fixture->target;
         fixture->options.workers = 1;
         assert_converts(fixture);
         assert_true(fixture->result.shards_count > 2);
-        fixture->options.target = other;
+        fixture->options.target = other_target;
         fixture->options.workers = 5;
         assert_converts(fixture);
-        assert_int_equal(test_run("diff -r '%s' '%s'", fixture->target, other), 0);
+        assert_int_equal(test_run("diff -r '%s' '%s'", fixture->target, other_target), 0);
     }
 }
 
@@ -117,7 +117,7 @@ static void reencoding_bounds_the_longer_side(void **state)
 {
     struct fixture *fixture = *state;
     const char *python = test_need_python("PIL");
-    copy_clothing(fixture, 2);
+    copy_clothing_photos(fixture, 2);
     fixture->options.jpeg = CONVERT_JPEG_REENCODE;
     fixture->options.max_side = 100;
     assert_converts(fixture);
@@ -134,12 +134,12 @@ static void reencoding_bounds_the_longer_side(void **state)
     assert_string_equal(text, "20 100 96\n");
 }
 
-/* Re-encoding at high quality enlarges photos of low quality, so those keep their pixels unless
- * they are scaled. */
+/* Reencoding at high quality enlarges photos of low quality. Unless scaled, they are tiled
+ * instead. */
 static void reencoding_enlarges_no_photo_of_unchanged_size(void **state)
 {
     struct fixture *fixture = *state;
-    copy_clothing(fixture, 2);
+    copy_clothing_photos(fixture, 2);
     fixture->options.jpeg = CONVERT_JPEG_TILE;
     assert_converts(fixture);
     struct convert_jpeg_counts tiled = fixture->result.jpegs;
@@ -169,7 +169,7 @@ static void a_broken_jpeg_stops_and_leaves_nothing(void **state)
     assert_int_equal(convert(fixture), -EBADMSG);
     assert_non_null(strstr(fixture->err.path, "b/broken.jpg"));
     assert_true(fixture->err.offset >= 0);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
 }
 
 static void broken_jpegs_are_named_counted_and_skipped(void **state)
@@ -190,11 +190,11 @@ static void broken_jpegs_are_named_counted_and_skipped(void **state)
     assert_converts(fixture);
     fixture->options.errors_max = 1;
     assert_true(convert(fixture) < 0);
-    /* the dataset that was to be replaced still opens */
+    /* the existing dataset still opens */
     dataset_close(open_dataset(fixture, ""));
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     assert_true(convert(fixture) < 0);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
     fixture->options.errors_max = -1;
     fixture->options.errors_max_fraction = 0.1;
     assert_true(convert(fixture) < 0);
@@ -222,7 +222,7 @@ static void all_malformed_jpegs_are_skipped_and_all_varieties_kept(void **state)
     assert_int_equal(fixture->result.samples_count, atoi(text));
     assert_int_equal(fixture->result.jpegs.tiled_count + fixture->result.jpegs.kept_count,
                      atoi(text));
-    /* CMYK files, and files that are already tiled */
+    /* CMYK files and already tiled files */
     assert_in_range(fixture->result.jpegs.kept_count, 4, 8);
     assert_null(strstr(list_members(fixture, ""), "bad/"));
 }

@@ -1,6 +1,6 @@
 /*
- * Interrupted and concurrent dataset conversions: a killed or stopped one resumes to the same
- * bytes, and only one conversion at a time owns a target.
+ * Interrupted and concurrent dataset conversions: a killed or stopped conversion resumes to the
+ * same bytes, and only one conversion at a time owns a target.
  */
 #include "io/faults/io_fault.h"
 #include "tests/convert/dataset_case.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Runs the conversion in a child process, which is killed once this shard exists. */
+/* Runs the conversion in a child process, and kills it once this file exists. */
 static void convert_and_kill(struct fixture *fixture, const char *shard)
 {
     char path[2 * TEST_PATH_BYTES_MAX];
@@ -41,9 +41,9 @@ static void convert_and_kill(struct fixture *fixture, const char *shard)
 static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
 {
     struct fixture *fixture = *state;
-    static const char *const moments[] = {".millrace-convert.jsonl", "train/shard-000000.tar",
-                                          "val/shard-000000.tar", "train/shard-000007.tar",
-                                          "train/dataset.json"};
+    static const char *const kill_points[] = {".millrace-convert.jsonl", "train/shard-000000.tar",
+                                              "val/shard-000000.tar", "train/shard-000007.tar",
+                                              "train/dataset.json"};
     write_classes(fixture, 40);
     write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
     fixture->options.skip_errors = true;
@@ -54,19 +54,19 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     assert_converts(fixture);
     struct convert_result alone = fixture->result;
     assert_int_equal(test_run("mv '%s' '%s/alone'", fixture->target, fixture->folder), 0);
-    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++) {
+    for (size_t i = 0; i < sizeof kill_points / sizeof kill_points[0]; i++) {
         fixture->options.resume = false;
-        convert_and_kill(fixture, moments[i]);
+        convert_and_kill(fixture, kill_points[i]);
         assert_int_equal(test_run("test -e '%s'", fixture->target), 0);
         fixture->options.resume = true;
         assert_converts(fixture);
-        /* if killed at the very end, it may leave the file of a released lock */
+        /* a kill at the very end may leave the file of a released lock */
         assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target,
                                   fixture->folder),
                          0);
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
         /* the counts include the runs it resumes */
-        if (strcmp(moments[i], "train/dataset.json") != 0)
+        if (strcmp(kill_points[i], "train/dataset.json") != 0)
             assert_memory_equal(&fixture->result.jpegs, &alone.jpegs, sizeof alone.jpegs);
         assert_converts(fixture); /* now already complete */
         assert_int_equal(fixture->result.samples_count, alone.samples_count);
@@ -126,14 +126,14 @@ static void restarting_an_interrupted_conversion_clears_only_its_splits(void **s
     assert_converts(fixture);
     copy_target(fixture, "plain");
     assert_int_equal(test_run("mv '%s' '%s/other'", fixture->target, fixture->folder), 0);
-    split_in_two(fixture);
+    set_train_val_splits(fixture);
     fixture->options.shard_samples = 3;
     convert_and_kill(fixture, "val/shard-000002.tar");
     assert_int_equal(test_run("mv '%s/other' '%s/other'", fixture->folder, fixture->target), 0);
     fixture->options.force = true;
     fixture->options.splits_count = 0;
     fixture->options.shard_samples = 0;
-    /* now the target also contains something else */
+    /* the target also contains another dataset */
     assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s' '%s/was' && mv '%s/was/other' '%s' && rmdir '%s/was'",
                               fixture->target, fixture->folder, fixture->folder, fixture->target,
@@ -142,84 +142,85 @@ static void restarting_an_interrupted_conversion_clears_only_its_splits(void **s
     assert_target_equals(fixture, "plain");
 }
 
-/* A conversion in a separate process, which blocks after its first item until it is released. */
-struct held {
+/* A conversion in a separate process. It blocks after its first item until resume_paused. */
+struct paused_conversion {
     pid_t child;
-    int came[2], go[2]; /* pipes */
+    int paused_pipe[2], resume_pipe[2]; /* pipes */
 };
 
-static void hold_once(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
-                      uint64_t bytes)
+static void pause_once(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
+                       uint64_t bytes)
 {
-    struct held *held = context;
+    struct paused_conversion *paused = context;
     char letter = 0;
     (void)items_done;
     (void)items;
     (void)bytes_done;
     (void)bytes;
-    if (held->child == 0) {
-        held->child = -1;
-        if (write(held->came[1], &letter, 1) != 1 || read(held->go[0], &letter, 1) != 1)
+    if (paused->child == 0) {
+        paused->child = -1;
+        if (write(paused->paused_pipe[1], &letter, 1) != 1 ||
+            read(paused->resume_pipe[0], &letter, 1) != 1)
             _exit(2);
     }
 }
 
-static void begin_held(const struct fixture *fixture, struct held *held)
+static void start_paused(const struct fixture *fixture, struct paused_conversion *paused)
 {
     char letter;
-    assert_int_equal(pipe(held->came), 0);
-    assert_int_equal(pipe(held->go), 0);
+    assert_int_equal(pipe(paused->paused_pipe), 0);
+    assert_int_equal(pipe(paused->resume_pipe), 0);
     fflush(NULL);
-    held->child = fork();
-    assert_true(held->child >= 0);
-    if (held->child == 0) {
+    paused->child = fork();
+    assert_true(paused->child >= 0);
+    if (paused->child == 0) {
         struct convert_options options = fixture->options;
         struct convert_result result;
         struct io *io;
-        close(held->go[1]); /* so that it ends when its parent does */
-        options.progress = hold_once;
-        options.progress_context = held;
+        close(paused->resume_pipe[1]); /* so that it exits with its parent */
+        options.progress = pause_once;
+        options.progress_context = paused;
         _exit(io_open("file:", NULL, &io, NULL) || convert_dataset(io, &options, &result, NULL));
     }
-    assert_int_equal(read(held->came[0], &letter, 1), 1);
+    assert_int_equal(read(paused->paused_pipe[0], &letter, 1), 1);
 }
 
-static void close_pipes(const struct held *held)
+static void close_pipes(const struct paused_conversion *paused)
 {
     for (int i = 0; i < 2; i++) {
-        close(held->came[i]);
-        close(held->go[i]);
+        close(paused->paused_pipe[i]);
+        close(paused->resume_pipe[i]);
     }
 }
 
-/* Releases the conversion, which must succeed. */
-static void end_held(const struct held *held)
+/* Lets the conversion continue. It must succeed. */
+static void resume_paused(const struct paused_conversion *paused)
 {
     int status;
-    assert_int_equal(write(held->go[1], "", 1), 1);
-    assert_int_equal(waitpid(held->child, &status, 0), held->child);
+    assert_int_equal(write(paused->resume_pipe[1], "", 1), 1);
+    assert_int_equal(waitpid(paused->child, &status, 0), paused->child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    close_pipes(held);
+    close_pipes(paused);
 }
 
 /* Checks that, with each option, the conversion changes nothing and fails with an error that names
  * the other process. */
-static void assert_is_busy(struct fixture *fixture, const struct held *held)
+static void assert_is_busy(struct fixture *fixture, const struct paused_conversion *paused)
 {
     char before[4096], after[4096], pid[32];
     const struct convert_options options = fixture->options;
-    snprintf(pid, sizeof pid, "pid=%d ", (int)held->child);
+    snprintf(pid, sizeof pid, "pid=%d ", (int)paused->child);
     assert_int_equal(test_run_output(before, sizeof before, "find '%s' | sort", fixture->folder),
                      0);
-    for (int way = 0; way < 3; way++) {
-        fixture->options.resume = way == 1;
-        fixture->options.force = way == 2;
+    for (int mode = 0; mode < 3; mode++) {
+        fixture->options.resume = mode == 1;
+        fixture->options.force = mode == 2;
         /* the dataset that the other process will replace still exists */
-        bool is_whole = options.force && way < 2;
+        bool has_old_dataset = options.force && mode < 2;
         int status = convert(fixture);
-        if (is_whole && way == 0) {
+        if (has_old_dataset && mode == 0) {
             assert_int_equal(status, -EEXIST);
-        } else if (!is_whole) {
+        } else if (!has_old_dataset) {
             assert_int_equal(status, -EBUSY);
             assert_string_equal(fixture->err.path, fixture->target);
             assert_non_null(strstr(fixture->err.found, pid));
@@ -235,27 +236,27 @@ static void assert_is_busy(struct fixture *fixture, const struct held *held)
 static void a_target_in_use_by_another_conversion_is_left_alone(void **state)
 {
     struct fixture *fixture = *state;
-    struct held held;
+    struct paused_conversion paused;
     write_classes(fixture, 20);
     for (int splits = 0; splits < 2; splits++) {
         const char *copy = splits ? "split" : "plain";
         if (splits)
-            split_in_two(fixture);
+            set_train_val_splits(fixture);
         fixture->options.shard_samples = 5;
         fixture->options.force = false;
-        begin_held(fixture, &held);
-        assert_is_busy(fixture, &held);
-        end_held(&held);
+        start_paused(fixture, &paused);
+        assert_is_busy(fixture, &paused);
+        resume_paused(&paused);
         copy_target(fixture, copy);
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
         assert_converts(fixture);
         assert_target_equals(fixture, copy);
-        /* The same while the other process replaces a dataset. */
+        /* Repeats this while the other process replaces a dataset. */
         fixture->options.force = true;
         fixture->options.shard_samples = 7;
-        begin_held(fixture, &held);
-        assert_is_busy(fixture, &held);
-        end_held(&held);
+        start_paused(fixture, &paused);
+        assert_is_busy(fixture, &paused);
+        resume_paused(&paused);
         assert_int_equal(test_run("test -z \"$(find '%s' -name '.*')\"", fixture->target), 0);
         fixture->options.shard_samples = 5;
         assert_converts(fixture);
@@ -267,30 +268,30 @@ static void a_target_in_use_by_another_conversion_is_left_alone(void **state)
 static void a_killed_conversions_target_is_free_immediately(void **state)
 {
     struct fixture *fixture = *state;
-    struct held held;
+    struct paused_conversion paused;
     int status;
     write_classes(fixture, 20);
     assert_converts(fixture);
     copy_target(fixture, "whole");
     /* --resume, --force on an incomplete target, --force on a complete one */
-    for (int way = 0; way < 3; way++) {
-        if (way < 2)
+    for (int mode = 0; mode < 3; mode++) {
+        if (mode < 2)
             assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
         fixture->options.resume = false;
-        fixture->options.force = way == 2;
-        begin_held(fixture, &held);
-        assert_int_equal(kill(held.child, SIGKILL), 0);
-        assert_int_equal(waitpid(held.child, &status, 0), held.child);
-        close_pipes(&held);
+        fixture->options.force = mode == 2;
+        start_paused(fixture, &paused);
+        assert_int_equal(kill(paused.child, SIGKILL), 0);
+        assert_int_equal(waitpid(paused.child, &status, 0), paused.child);
+        close_pipes(&paused);
         assert_int_equal(test_run("test -s '%s/.millrace-owner'", fixture->target), 0);
-        fixture->options.resume = way == 0;
-        fixture->options.force = way > 0;
+        fixture->options.resume = mode == 0;
+        fixture->options.force = mode > 0;
         assert_converts(fixture);
         assert_target_equals(fixture, "whole");
     }
 }
 
-/* Simulates another owner that takes over the target of a suspended conversion. */
+/* Simulates another process that takes over the target of a suspended conversion. */
 struct takeover {
     struct fixture *fixture;
     struct io_lock *lock; /* of the other owner */
@@ -331,7 +332,7 @@ static void a_conversion_whose_target_was_replaced_removes_nothing(void **state)
 }
 
 /* Stops the conversion once this many items are done. */
-struct stopper {
+struct stop_trigger {
     atomic_int stop;
     uint64_t after, calls;
 };
@@ -339,7 +340,7 @@ struct stopper {
 static void stop_after(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                        uint64_t bytes)
 {
-    struct stopper *stopper = context;
+    struct stop_trigger *stopper = context;
     assert_true(items_done <= items && bytes_done <= bytes);
     stopper->calls++;
     if (items_done >= stopper->after)
@@ -349,7 +350,7 @@ static void stop_after(void *context, uint64_t items_done, uint64_t items, uint6
 static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchanged(void **state)
 {
     struct fixture *fixture = *state;
-    struct stopper stopper = {.after = UINT64_MAX};
+    struct stop_trigger stopper = {.after = UINT64_MAX};
     write_classes(fixture, 30);
     assert_converts(fixture);
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
@@ -359,7 +360,7 @@ static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchange
     atomic_store(&stopper.stop, 1);
     assert_int_equal(convert(fixture), -EINTR);
     assert_false(fixture->result.is_resumable);
-    assert_nothing_left(fixture);
+    assert_no_target(fixture);
     /* Stopped between shards, and again while files are listed: complete shards stay, and are
      * counted. The progress callback, which stops the conversion, runs every 100 ms; slow writes
      * allow for that. */

@@ -51,7 +51,7 @@ static void force_keeps_unrelated_datasets_and_files(void **state)
     assert_int_equal(convert(fixture), -EEXIST);
     assert_target_equals(fixture, "before");
     /* With splits next to it, only the folders of the splits are replaced. */
-    split_in_two(fixture);
+    set_train_val_splits(fixture);
     assert_int_equal(convert(fixture), -EEXIST);
     assert_int_equal(test_run("mv '%s/other' '%s/aside'", target, fixture->folder), 0);
     fixture->options.force = false;
@@ -90,7 +90,7 @@ static void a_forced_conversion_that_fails_keeps_the_old_dataset(void **state)
     for (int splits = 0; splits < 2; splits++) {
         const char *copy = splits ? "split" : "plain";
         if (splits)
-            split_in_two(fixture);
+            set_train_val_splits(fixture);
         fixture->options.shard_samples = 4;
         fixture->options.force = false;
         assert_converts(fixture);
@@ -138,14 +138,14 @@ static void splits_replace_an_unsplit_dataset(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 5);
-    split_in_two(fixture);
+    set_train_val_splits(fixture);
     assert_converts(fixture);
     copy_target(fixture, "split");
     assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     fixture->options.splits_count = 0;
     assert_converts(fixture);
     fixture->options.force = true;
-    split_in_two(fixture);
+    set_train_val_splits(fixture);
     assert_converts(fixture);
     assert_target_equals(fixture, "split");
     /* the reverse: the folders of the splits do not belong to this conversion */

@@ -1,4 +1,4 @@
-"""FULL FOLDER: Python's safetensors opens FULL, and tensors that have FOLDER/NAME.raw have those bytes."""
+"""FULL FOLDER: checks that Python's safetensors opens FULL, with the bytes of each FOLDER/NAME.raw."""
 import os, struct, json, sys
 import numpy as np
 from safetensors import safe_open

@@ -1,5 +1,5 @@
-"""(NAME DTYPE)...: the tensors of the folder NAME-DTYPE are torch's cast of those of the folder
-NAME, and transformers and safetensors load it without warnings."""
+"""(NAME DTYPE)...: checks that the tensors in NAME-DTYPE are those in NAME, cast by torch, and that
+transformers and safetensors load NAME-DTYPE without warnings."""
 import glob, json, sys
 import torch
 from safetensors import safe_open
@@ -22,8 +22,8 @@ def check(saved, name):
     assert config["torch_dtype"] == name, config["torch_dtype"]
     files = sorted(glob.glob(f"{folder}/*.safetensors"))
     tensors = check_tensors(files, saved, dtype)
-    model, told = AutoModelForCausalLM.from_pretrained(folder, torch_dtype="auto", output_loading_info=True)
-    assert not any(told.values()), told
+    model, loading_info = AutoModelForCausalLM.from_pretrained(folder, torch_dtype="auto", output_loading_info=True)
+    assert not any(loading_info.values()), loading_info
     assert model.dtype == dtype
     if len(files) == 1:
         assert load_model(model, files[0]) == (set(), [])

@@ -1,6 +1,6 @@
 /*
- * resume — consolidated files written by several threads, and conversions that are killed and
- * resumed.
+ * resume — tests of consolidated files written by several threads, and of resuming killed
+ * conversions.
  */
 #include "ckpt/load/reader.h"
 #include "convert/checkpoint/checkpoint.h"
@@ -22,7 +22,7 @@ enum { DURABLE_MAX = 100, LONG_NAME_BYTES = 240 };
 static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
 static uint64_t data_bytes; /* the model's data, without the header */
 
-static struct convert_checkpoint_result convert_whole(const char *to, unsigned workers, bool resume)
+static struct convert_checkpoint_result convert_to(const char *to, unsigned workers, bool resume)
 {
     struct convert_checkpoint_result result;
     struct err err = {0};
@@ -56,7 +56,7 @@ static int set_up(void **state)
     snprintf(target, sizeof target, "%s/full.safetensors", folder);
     snprintf(expected, sizeof expected, "%s/expected.safetensors", folder);
     save_step(21);
-    convert_whole(expected, 1, false);
+    convert_to(expected, 1, false);
     return 0;
 }
 
@@ -69,7 +69,7 @@ static void assert_only_expected(void)
 }
 
 /* Runs the conversion in a separate process with disk faults. */
-static pid_t start(const char *fault, bool resume)
+static pid_t start_conversion(const char *fault, bool resume)
 {
     pid_t child = fork();
     assert_true(child >= 0);
@@ -84,8 +84,8 @@ static pid_t start(const char *fault, bool resume)
     _exit(convert_checkpoint_full(faulty, &options, &result, NULL) ? 1 : 0);
 }
 
-/* Whether the child was killed; otherwise it must have succeeded. */
-static bool is_killed(pid_t child)
+/* Waits for the child. Returns whether it was killed; if not, it must have succeeded. */
+static bool wait_is_killed(pid_t child)
 {
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -98,7 +98,7 @@ static void any_number_of_threads_writes_the_same_file(void **state)
 {
     (void)state;
     for (unsigned workers = 0; workers <= PIECES_WORKERS_MAX; workers++) {
-        convert_whole(target, workers, false);
+        convert_to(target, workers, false);
         assert_only_expected();
         assert_int_equal(unlink(target), 0);
     }
@@ -112,10 +112,10 @@ static void a_killed_file_conversion_resumes_to_the_same_bytes(void **state)
         char fault[32];
         assert_true(kills < DURABLE_MAX);
         snprintf(fault, sizeof fault, "durable:kill@%u", kills + 1);
-        killed = is_killed(start(fault, kills % 2));
+        killed = wait_is_killed(start_conversion(fault, kills % 2));
         if (!killed)
             assert_only_expected();
-        struct convert_checkpoint_result result = convert_whole(target, 2, true);
+        struct convert_checkpoint_result result = convert_to(target, 2, true);
         assert_true(result.kept_bytes <= result.written_bytes);
         kept += killed && result.kept_bytes > 0;
         assert_only_expected();
@@ -131,7 +131,7 @@ static void a_repeatedly_killed_conversion_finishes(void **state)
 {
     (void)state;
     unsigned kills = 0;
-    while (is_killed(start("write:kill@7", true)))
+    while (wait_is_killed(start_conversion("write:kill@7", true)))
         assert_true(++kills < DURABLE_MAX);
     assert_true(kills > 0);
     assert_only_expected();
@@ -140,12 +140,12 @@ static void a_repeatedly_killed_conversion_finishes(void **state)
 static void a_complete_target_is_not_rewritten(void **state)
 {
     (void)state;
-    assert_true(is_killed(start("commit:kill@1", false)));
+    assert_true(wait_is_killed(start_conversion("commit:kill@1", false)));
     struct io *sound = io;
     struct err err = {0};
     assert_ok(io_fault_open("file:", NULL, "read:eio:rank-", &io, &err), &err);
     /* the source can't be read */
-    struct convert_checkpoint_result result = convert_whole(target, 2, true);
+    struct convert_checkpoint_result result = convert_to(target, 2, true);
     io_close(io);
     io = sound;
     assert_int_equal(result.kept_bytes, data_bytes);
@@ -167,13 +167,13 @@ static void changed_pieces_are_written_again(void **state)
         {"rm \"$j\"", 4},
     };
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
-        assert_true(is_killed(start("commit:kill@1", false)));
+        assert_true(wait_is_killed(start_conversion("commit:kill@1", false)));
         assert_int_equal(test_run("cd '%s' && f=$(ls .tmp-full.safetensors-*) && j=$(ls "
                                   ".tmp-full.safetensors.pieces-*) && "
                                   "{ %s; } 2>/dev/null",
                                   folder, changes[i].change),
                          0);
-        struct convert_checkpoint_result result = convert_whole(target, 2, true);
+        struct convert_checkpoint_result result = convert_to(target, 2, true);
         assert_true(result.kept_bytes + changes[i].lost_extents_min * PIECE_BYTES <=
                     data_bytes + PIECE_BYTES - 1);
         assert_only_expected();
@@ -184,28 +184,28 @@ static void changed_pieces_are_written_again(void **state)
 static void a_different_checkpoint_starts_over(void **state)
 {
     (void)state;
-    assert_true(is_killed(start("commit:kill@1", false)));
+    assert_true(wait_is_killed(start_conversion("commit:kill@1", false)));
     save_step(22);
-    struct convert_checkpoint_result result = convert_whole(target, 2, true);
+    struct convert_checkpoint_result result = convert_to(target, 2, true);
     assert_int_equal(result.kept_bytes, 0);
     assert_int_not_equal(test_run("cmp -s '%s' '%s'", target, expected), 0);
 }
 
-/* The conversion is held just before the commit, when all its data is written. */
+/* The conversion waits just before the commit, after writing all its data. */
 static void a_running_conversion_is_not_resumed(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
     struct err err = {0};
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
-    pid_t child = start("commit:hold", false);
+    pid_t child = start_conversion("commit:hold", false);
     while (test_run("test -s %s/.tmp-full.safetensors.pieces-* 2>/dev/null", folder) != 0)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     assert_int_equal(convert_checkpoint_full(io, &options, &result, &err), -EBUSY);
     assert_int_not_equal(access(target, F_OK), 0);
     assert_int_equal(kill(child, SIGKILL), 0);
-    assert_true(is_killed(child));
-    assert_true(convert_whole(target, 2, true).kept_bytes > 0);
+    assert_true(wait_is_killed(child));
+    assert_true(convert_to(target, 2, true).kept_bytes > 0);
     assert_only_expected();
 }
 
@@ -214,8 +214,8 @@ static void resuming_accepts_a_complete_target_and_keeps_a_different_one(void **
     (void)state;
     struct convert_checkpoint_result result;
     struct err err = {0};
-    convert_whole(target, 2, false);
-    assert_true(convert_whole(target, 2, true).kept_bytes > 0);
+    convert_to(target, 2, false);
+    assert_true(convert_to(target, 2, true).kept_bytes > 0);
     assert_only_expected();
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
     assert_int_equal(
@@ -226,7 +226,7 @@ static void resuming_accepts_a_complete_target_and_keeps_a_different_one(void **
     assert_only_expected();
 }
 
-/* The error must not be taken to mean that the target is stale, which would remove it. */
+/* The error must not mark the target as stale: a stale target would be removed. */
 static void a_failing_source_does_not_blame_the_target(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void a_failing_source_does_not_blame_the_target(void **state)
     struct err err = {0};
     struct io *faulty;
     struct convert_checkpoint_options options = {.source = steps, .target = target, .resume = true};
-    convert_whole(target, 2, false);
+    convert_to(target, 2, false);
     assert_ok(io_fault_open("file:", NULL, "read:eio:rank-", &faulty, &err), &err);
     assert_int_equal(convert_checkpoint_full(faulty, &options, &result, &err), -EIO);
     io_close(faulty);
@@ -248,8 +248,8 @@ static void a_target_with_a_shortened_temporary_name_is_resumed(void **state)
     assert_true(begin + LONG_NAME_BYTES < sizeof target);
     memset(target + begin, 'x', LONG_NAME_BYTES);
     target[begin + LONG_NAME_BYTES] = '\0';
-    assert_true(is_killed(start("commit:kill@1", false)));
-    assert_int_equal(convert_whole(target, 2, true).kept_bytes, data_bytes);
+    assert_true(wait_is_killed(start_conversion("commit:kill@1", false)));
+    assert_int_equal(convert_to(target, 2, true).kept_bytes, data_bytes);
     assert_int_equal(test_run("cmp '%s' '%s'", target, expected), 0);
     assert_int_equal(test_run("ls -A '%s' | grep -q '^\\.tmp-'", folder), 1);
 }
@@ -260,7 +260,7 @@ static void a_killed_replacement_resumes_with_force(void **state)
     (void)state;
     struct convert_checkpoint_result result;
     struct err err = {0};
-    assert_true(is_killed(start("commit:kill@1", false)));
+    assert_true(wait_is_killed(start_conversion("commit:kill@1", false)));
     test_write_file(target, "mine", 4);
     struct convert_checkpoint_options options = {
         .source = steps, .target = target, .resume = true, .force = true};

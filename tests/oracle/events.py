@@ -11,7 +11,7 @@ import sys
 from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
 from tensorboard.util import tensor_util
 
-logging.disable(logging.CRITICAL)  # it logs the events that it drops
+logging.disable(logging.CRITICAL)  # TensorBoard logs the events that it drops
 
 
 def float32(value):

@@ -20,7 +20,7 @@ from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Lla
 ITEMS, BLOCK, VOCABULARY = 2, 12, 61
 
 
-def leave_logits(model, folder):
+def write_logits(model, folder):
     tokens = torch.from_numpy(np.fromfile(os.path.join(folder, "tokens.i32"), np.int32)).long().view(ITEMS, BLOCK)
     with torch.no_grad():
         logits = model.float().eval()(tokens).logits
@@ -35,15 +35,15 @@ def save(model, folder, dtype=torch.float32, **how):
     model.to(dtype).save_pretrained(folder, safe_serialization=True, **how)
     np.random.default_rng(5).integers(0, VOCABULARY, (ITEMS, BLOCK)).astype(np.int32).tofile(
         os.path.join(folder, "tokens.i32"))
-    # reloaded, since halving a model also halves its rotary tables
-    leave_logits(type(model).from_pretrained(folder, torch_dtype=torch.float32), folder)
+    # reloaded, since casting a model also casts its rotary tables
+    write_logits(type(model).from_pretrained(folder, torch_dtype=torch.float32), folder)
 
 
-def save_as_safetensors_does(model, folder):
+def save_with_save_model(model, folder):
     save(model, folder)
     file = os.path.join(folder, "model.safetensors")
     save_model(model, file, metadata={"format": "pt"})
-    # of a tensor's two names, it keeps the other
+    # save_model keeps the other of a tensor's two names
     with safe_open(file, framework="pt") as f:
         assert "lm_head.weight" in f.keys() and not any("wte" in k or "embed_tokens" in k for k in f.keys())
 
@@ -90,19 +90,19 @@ def make(folder):
     save(qwen2(), at("qwen2"))
     if hasattr(transformers, "Qwen3Config"):
         save(qwen3(), at("qwen3"))
-    save_as_safetensors_does(gpt2(), at("gpt2-save-model"))
-    save_as_safetensors_does(llama(tie_word_embeddings=True), at("llama-save-model"))
+    save_with_save_model(gpt2(), at("gpt2-save-model"))
+    save_with_save_model(llama(tie_word_embeddings=True), at("llama-save-model"))
 
 
 def main():
     torch.manual_seed(3)
     torch.set_num_threads(1)
-    what, *folders = sys.argv[1:]
+    command, *folders = sys.argv[1:]
     for folder in folders:
-        if what == "make":
+        if command == "make":
             make(folder)
         else:
-            leave_logits(AutoModelForCausalLM.from_pretrained(folder), folder)
+            write_logits(AutoModelForCausalLM.from_pretrained(folder), folder)
 
 
 main()

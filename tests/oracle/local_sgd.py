@@ -6,9 +6,9 @@ numpy.
     local_sgd.py SHARD FIRST STEP EVERY RANKS SAVES
 
 SHARD: tar of the tokens. FIRST: checkpoint of one rank with the initial weights. STEP: checkpoint to
-compare with; contains the configuration. EVERY: updates between means. SAVES: numbers of the steps
+compare with; contains the configuration. EVERY: updates between means. SAVES: steps
 after which a save replaced weights and moments by their means.
-Status 1: STEP differs from the result, or is as close to the result of different means.
+Exits with status 1 if STEP differs from the result, or also matches the result of other settings.
 """
 import io
 import json
@@ -99,17 +99,17 @@ class Rank:
             self.weights[name] -= lr * m_hat / (np.sqrt(v_hat) + config["optimizer.eps"])
 
 
-def take_mean(arenas):
+def replace_by_mean(arenas):
     for name in arenas[0]:
         mean = sum(arena[name] for arena in arenas) / len(arenas)
         for arena in arenas:
             arena[name] = mean.copy()
 
 
-def share(ranks, moments_too):
-    take_mean([rank.weights for rank in ranks])
-    for kind in ranks[0].moments if moments_too else ():
-        take_mean([rank.moments[kind] for rank in ranks])
+def average(ranks, with_moments):
+    replace_by_mean([rank.weights for rank in ranks])
+    for kind in ranks[0].moments if with_moments else ():
+        replace_by_mean([rank.moments[kind] for rank in ranks])
 
 
 def train(first, windows, config, every, count, steps, saves):
@@ -121,24 +121,24 @@ def train(first, windows, config, every, count, steps, saves):
             owned = range(number * micros // count, (number + 1) * micros // count)
             rank.update(windows[[step * batch + i * micros + j for j in owned for i in range(micro)]])
         if (step + 1) % every == 0 or step + 1 in saves:
-            share(ranks, step + 1 in saves)
+            average(ranks, step + 1 in saves)
     return ranks[0]
 
 
-def size(tensors):
+def norm(tensors):
     return math.sqrt(sum((values**2).sum() for values in tensors.values()))
 
 
-def apart(found, expected):
-    return size({name: found[name] - expected[name] for name in expected}) / size(expected)
+def relative_difference(found, expected):
+    return norm({name: found[name] - expected[name] for name in expected}) / norm(expected)
 
 
 def compare(found, first, rank):
     """The relative differences of the weights' change and of each moment."""
     moved = {name: rank.weights[name] - first[name] for name in first}
-    off = {"weights": apart({name: found[name] - first[name] for name in first}, moved)}
+    off = {"weights": relative_difference({name: found[name] - first[name] for name in first}, moved)}
     for kind, moments in rank.moments.items():
-        off[kind] = apart({name: found[f"optimizer.{kind}.{name}"] for name in first}, moments)
+        off[kind] = relative_difference({name: found[f"optimizer.{kind}.{name}"] for name in first}, moments)
     return off
 
 
@@ -152,17 +152,17 @@ def main():
     first = {name: values for name, values in read_step(first_path)[0].items() if not name.startswith("optimizer.")}
     windows = read_windows(shard, config["data.text.block"])
 
-    def off_by(every, count, saves):
+    def compare_run(every, count, saves):
         return compare(found, first, train(first, windows, config, every, count, steps, saves))
 
-    off = off_by(every, count, saves)
+    off = compare_run(every, count, saves)
     print("local_sgd: off by", ", ".join(f"{part:.1e} of {what}" for what, part in off.items()))
     assert max(off.values()) < TOLERANCE, off
-    others = {"fewer updates between means": (every - 1, count, saves), "a save less": (every, count, saves - {min(saves)})}
+    others = {"fewer updates between means": (every - 1, count, saves), "one save fewer": (every, count, saves - {min(saves)})}
     others["fewer ranks"] = (every, count - 1, saves)
     for what, other in others.items():
-        off = off_by(*other)
-        assert min(off.values()) > 100 * TOLERANCE, f"{what} would do, too: {off}"
+        off = compare_run(*other)
+        assert min(off.values()) > 100 * TOLERANCE, f"{what} also matches: {off}"
 
 
 main()

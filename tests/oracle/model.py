@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 MEAN, DEVIATION = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
-class Products(TorchDispatchMode):
+class FlopCounter(TorchDispatchMode):
     """Counts the same operations as torch's FlopCounterMode, which older versions lack."""
     flops = 0
 
@@ -35,16 +35,16 @@ class Products(TorchDispatchMode):
             self.flops += 2 * result.numel() * args[1][0].numel()
         elif name == "convolution_backward":
             d_out, _, kernel = args[:3]
-            self.flops += 2 * d_out.numel() * kernel[0].numel() * sum(bool(made) for made in args[-1][:2])
+            self.flops += 2 * d_out.numel() * kernel[0].numel() * sum(bool(needed) for needed in args[-1][:2])
         return result
 
 
 class Tensors:
     def __init__(self, folder, case):
         self.flat = np.fromfile(os.path.join(folder, "weights.f64"))
-        self.places = {p["name"]: p for p in case["params"]}
+        self.params = {p["name"]: p for p in case["params"]}
         self.named = {}
-        for name, p in self.places.items():
+        for name, p in self.params.items():
             end = p["offset"] + math.prod(p["shape"])
             array = self.flat[p["offset"]:end].reshape(p["shape"]).copy()
             self.named[name] = torch.tensor(array, requires_grad=True)
@@ -54,7 +54,7 @@ class Tensors:
 
     def gradients(self):
         flat = np.zeros_like(self.flat)
-        for name, p in self.places.items():
+        for name, p in self.params.items():
             grad = self.named[name].grad
             if grad is not None:
                 flat[p["offset"]:p["offset"] + grad.numel()] = grad.numpy().ravel()
@@ -165,7 +165,7 @@ def run(folder):
         c = json.load(file)
     w = Tensors(folder, c)
 
-    def leave(name, array):
+    def write_array(name, array):
         np.ascontiguousarray(array, np.float64).tofile(os.path.join(folder, name + ".f64"))
 
     if c["kind"] == "block":
@@ -174,15 +174,15 @@ def run(folder):
         x.requires_grad_()
         out = block(x, w, "blocks.1", c)
         (out * r).sum().backward()
-        leave("out", out.detach().numpy())
-        leave("d_x", x.grad.numpy())
+        write_array("out", out.detach().numpy())
+        write_array("d_x", x.grad.numpy())
     else:
-        with Products() as products:
+        with FlopCounter() as counter:
             losses = (vit if c["kind"] == "vit" else language)(folder, w, c)
             losses.sum().backward()
-        leave("losses", losses.detach().numpy())
-        leave("flops", [products.flops])
-    leave("gradients", w.gradients())
+        write_array("losses", losses.detach().numpy())
+        write_array("flops", [counter.flops])
+    write_array("gradients", w.gradients())
 
 
 def main():

@@ -1,5 +1,5 @@
-"""ops.py — independent implementation of the ops, for ops_torch.c: computes the outputs in a folder of
-float64 arrays NAME.f64 again with torch, and lists those that differ."""
+"""ops.py — independent implementation of the ops, for ops_torch.c: recomputes the outputs NAME.f64
+(float64) in a folder with torch, and lists those that differ."""
 import sys
 
 import numpy

@@ -40,7 +40,7 @@ def scramble(x, k):
 
 
 def cipher(n, key):
-    """The permutation as a list, since the oracle can afford a table."""
+    """Returns the permutation as a list."""
     bits = max(2, (n - 1).bit_length())
     left = bits // 2
     right = bits - left

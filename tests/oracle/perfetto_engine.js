@@ -21,7 +21,7 @@ function write(data) {
   for (let at = 0; at < data.length;) at += fs.writeSync(1, data, at);
 }
 
-// What a worker of a browser has, and a node program has not; and the other way round: the bundle refuses to run where it finds node.
+// Adds the globals of a browser worker and hides those of node, because the bundle refuses to run in node.
 globalThis.self = globalThis;
 globalThis.location = {href: `file://${folder}/`};
 globalThis.WorkerGlobalScope = globalThis.constructor;
@@ -45,6 +45,6 @@ const port = {
   }
 };
 globalThis.onmessage({data: port});
-setTimeout(() => { // once the bundle has begun
+setTimeout(() => { // after the bundle has started
   for (let length = read(4); length; length = read(4)) port.onmessage({data: new Uint8Array(read(length.readUInt32LE()))});
 }, 0);

@@ -4,10 +4,10 @@
 
 FOLDER contains:
 
-    shapes.txt                   `rows cols rank` per tensor; rank 0: sent uncompressed
+    shapes.txt                   `rows cols rank` per tensor; rank 0: uncompressed
     q-STEP.f32                   initial Q of all matrices for a step, used if none is kept
     gradients-STEP-RANK.f32      all tensors of a step, concatenated
-    sums-STEP-RANK.f32           the sums to compare, which have the same bits on all ranks
+    sums-STEP-RANK.f32           the sums to compare; all ranks have the same bits
 """
 import sys
 import numpy as np
@@ -33,28 +33,28 @@ def orthogonal(matrix):
 
 
 errors = [[np.zeros((rows, cols)) for rows, cols, _ in shapes] for _ in range(ranks)]
-kept = [None] * len(shapes)
+previous_q = [None] * len(shapes)
 worst = 0
 for step in range(steps):
     gradients = [tensors(f"gradients-{step}-{rank}") for rank in range(ranks)]
     sums = tensors(f"sums-{step}-0")
     for rank in range(1, ranks):
         for own, first in zip(tensors(f"sums-{step}-{rank}"), sums):
-            assert np.array_equal(own, first), f"step {step}: sums of rank {rank} are others than those of rank 0"
-    fresh, at = np.fromfile(f"{folder}/q-{step}.f32", np.float32).astype(np.float64), 0
+            assert np.array_equal(own, first), f"step {step}: the sums of rank {rank} differ from those of rank 0"
+    initial_q, at = np.fromfile(f"{folder}/q-{step}.f32", np.float32).astype(np.float64), 0
     for i, (rows, cols, columns) in enumerate(shapes):
         expected = sum(gradients[rank][i] for rank in range(ranks))
-        q0 = fresh[at : at + cols * columns].reshape(cols, columns)
+        q0 = initial_q[at : at + cols * columns].reshape(cols, columns)
         at += cols * columns
         if columns > 0 and step >= start:
-            whole = [gradients[rank][i] + (errors[rank][i] if feedback else 0) for rank in range(ranks)]
-            q = orthogonal(kept[i] if warm and kept[i] is not None else q0)
-            p = orthogonal(sum(m @ q for m in whole))
-            q = sum(m.T @ p for m in whole)
-            kept[i] = q
+            inputs = [gradients[rank][i] + (errors[rank][i] if feedback else 0) for rank in range(ranks)]
+            q = orthogonal(previous_q[i] if warm and previous_q[i] is not None else q0)
+            p = orthogonal(sum(m @ q for m in inputs))
+            q = sum(m.T @ p for m in inputs)
+            previous_q[i] = q
             expected = p @ q.T
             for rank in range(ranks):
-                errors[rank][i] = whole[rank] - expected / ranks
+                errors[rank][i] = inputs[rank] - expected / ranks
         off = np.abs(sums[i] - expected).max() / np.abs(expected).max()
         worst = max(worst, off)
         assert off < 2e-4, f"step {step}, tensor {i}: off by {off}"
