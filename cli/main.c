@@ -16,7 +16,7 @@
 enum { FILES_OPEN_MAX = 1 << 16 };
 
 /* A batch may need one open file per sample, more than the default limit. */
-static void raise_open_files(void)
+static void raise_open_files_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= FILES_OPEN_MAX)
@@ -50,7 +50,7 @@ static int check_positional(const struct verb *verb, const struct option_list *p
     return -EINVAL;
 }
 
-/* Lower layers suggest replacing an output, but do not know the verb's options. */
+/* Error messages of lower layers cannot name --force: they do not know the verb's options. */
 static void advise_force(const struct verb *verb, struct err *err)
 {
     for (size_t i = 0; i < verb->options.count; i++)
@@ -83,7 +83,7 @@ static int run_verb(const struct verb *verb, void *args, const struct option_lis
     return status == -EINVAL ? EXIT_USAGE : status < 0 ? EXIT_FAILED : status;
 }
 
-/* argv: all words; the verb's name has verb_words of them, after the program's name. */
+/* argv: the program's name, then the verb's name of verb_words words, then its arguments. */
 static int parse_and_run(const struct verb *verb, int verb_words, int argc, char **argv,
                          struct console *console)
 {
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     const struct verb *verb;
     int words, status = EXIT_DONE;
     console_init(&console);
-    raise_open_files();
+    raise_open_files_limit();
     if (argc < 2) {
         err_set(&err, -EINVAL, "the verb is missing");
         err_advise(&err, "`millrace help` lists them");

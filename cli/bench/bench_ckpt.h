@@ -1,9 +1,9 @@
 /*
- * bench_ckpt — measures saving and loading a state of equal arrays.
+ * bench_ckpt — measures saving and loading a state of equal-sized arrays.
  *
  *     bench_ckpt_open(&options, &state, err);
- *     bench_ckpt_save(&state, step, &totals, err);       // a new step, durable
- *     bench_ckpt_load(&state, step, &totals, err);       // into the same arrays, cold cache
+ *     bench_ckpt_save(&state, step, &totals, err);       // a new step, durably
+ *     bench_ckpt_load(&state, step, &totals, err);       // from a cold page cache
  *     bench_ckpt_close(&state);
  *
  * Not thread-safe.
@@ -28,7 +28,7 @@ struct bench_ckpt_state {
     struct ckpt_tensor *tensors;
     char (*names)[16];
     struct device *device;
-    void *memory; /* of the arrays, in huge pages if the kernel offers them */
+    void *memory; /* the arrays, in huge pages if the kernel offers them */
 };
 
 /* Later saves of a saver reuse its staging memory. */
@@ -44,7 +44,7 @@ struct bench_ckpt_async_cost {
 int bench_ckpt_open(const struct bench_ckpt_options *options, struct bench_ckpt_state *ret_state,
                     struct err *err);
 void bench_ckpt_close(struct bench_ckpt_state *state);
-/* Does not measure opening the saver, which a run does once. */
+/* Excludes opening the saver, because a run opens it once. */
 int bench_ckpt_save(const struct bench_ckpt_state *state, uint64_t step,
                     struct io_benchmark *totals, struct err *err);
 /* Saves `step` and the next one with one saver. Sleeps update_delay_ns before and after each save,
@@ -57,8 +57,8 @@ int bench_ckpt_save_async(const struct bench_ckpt_state *state, uint64_t step,
 int bench_ckpt_load(const struct bench_ckpt_state *state, uint64_t step,
                     struct io_benchmark *totals, struct err *err);
 int bench_ckpt_drop_cache(struct io *io, const char *step_path, struct err *err);
-/* Computes the checksums of the arrays' blocks. Returns their exclusive or, so that the compiler
- * keeps the loop. */
+/* Measures checksumming the arrays' blocks. Returns the XOR of the checksums, so that the
+ * compiler keeps the loop. */
 uint32_t bench_ckpt_checksum(const struct bench_ckpt_state *state, struct io_benchmark *totals);
 
 #endif

@@ -15,10 +15,10 @@ static int write_blocks(const struct bench_file_options *options, const char *pa
                                    .stop = options->stop};
     int status = io_benchmark_run(options->io, file, path, &job, totals, err);
     io_benchmark_begin(totals);
-    int finalized =
+    int finalize_status =
         options->io->transactions->finalize(transaction, file, totals->bytes, status ? NULL : err);
     io_benchmark_end(totals);
-    return status ? status : finalized;
+    return status ? status : finalize_status;
 }
 
 int bench_file_write(const struct bench_file_options *options, struct io_benchmark *totals,

@@ -1,5 +1,5 @@
 /*
- * bench_file — measures writing a durable temporary file, the reference of `bench io` and `bench
+ * bench_file — measures writing a durable temporary file, the baseline of `bench io` and `bench
  * ckpt`.
  */
 #ifndef MILLRACE_CLI_BENCH_BENCH_FILE_H
@@ -13,7 +13,7 @@ struct bench_file_options {
     const char *folder;
     const char *name;       /* for errors; the file never gets this name */
     uint64_t bytes;         /* a multiple of BENCH_FILE_BLOCK_BYTES */
-    uint64_t ns_max;        /* no block begins after this time */
+    uint64_t ns_max;        /* no write starts after this time */
     const atomic_int *stop; /* like io_benchmark_job.stop */
 };
 

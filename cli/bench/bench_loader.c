@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 enum {
-    FIRST_BATCH_RUNS = 5, /* measurements; the result is their median */
-    PHOTOS_MAX = 256,     /* decoded by one thread, repeatedly */
+    FIRST_BATCH_RUNS = 5, /* the result is their median */
+    PHOTOS_MAX = 256,     /* decoded repeatedly by one thread */
 };
 
 static double rate(const struct loader_benchmark *result, double count, enum bench_time time)
@@ -81,7 +81,7 @@ static int drop_cache(const struct bench_loader *bench, struct err *err)
     return status;
 }
 
-/* Converts the bytes read to a number of samples. */
+/* Derives the number of samples from the bytes read. */
 static int measure_plain_reads(struct bench_loader *bench, bool is_cold, enum io_cache cache,
                                struct loader_benchmark *ret_result, struct err *err)
 {
@@ -102,7 +102,7 @@ static int measure_plain_reads(struct bench_loader *bench, bool is_cold, enum io
     return status;
 }
 
-/* Compares bytes, because plain reads do not count samples. */
+/* Compares bytes, because plain reads count no samples. */
 static void set_plain_limit(struct bench_row *row, enum bench_time time,
                             const struct loader_benchmark *plain)
 {
@@ -156,7 +156,7 @@ static int measure_warm(struct bench_loader *bench, struct err *err)
     if (status)
         return status;
     struct bench_row *row = add_row(bench, 1, &result, "warm: samples as stored");
-    row->is_training = bench->decode == LOADER_BYTES;
+    row->matches_training = bench->decode == LOADER_BYTES;
     set_plain_limit(row, BENCH_CPU_TIME, &plain);
     return 0;
 }
@@ -171,8 +171,8 @@ static unsigned next_workers(const struct bench_loader *bench, unsigned workers)
 static int measure_workers(struct bench_loader *bench, const struct loader_benchmark *full_decode,
                            struct err *err)
 {
-    bool is_photos = bench->decode == LOADER_IMAGE;
-    double one_rate = 0;
+    bool decodes_photos = bench->decode == LOADER_IMAGE;
+    double one_worker_rate = 0;
     int status = 0;
     for (unsigned workers = 1; !status && workers <= bench->workers_max;
          workers = next_workers(bench, workers)) {
@@ -182,14 +182,16 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
         if (status)
             break;
         struct bench_row *row =
-            is_photos ? add_row(bench, workers, &result, "photos, cropped to %" PRIu64, bench->size)
-                      : add_row(bench, workers, &result, "windows of %" PRIu64 " tokens",
-                                bench->block + 1);
-        row->is_training = true;
+            decodes_photos
+                ? add_row(bench, workers, &result, "photos, cropped to %" PRIu64, bench->size)
+                : add_row(bench, workers, &result, "windows of %" PRIu64 " tokens",
+                          bench->block + 1);
+        row->matches_training = true;
         if (workers == 1)
-            one_rate = bench_row_rate(row, BENCH_WALL_TIME);
+            one_worker_rate = bench_row_rate(row, BENCH_WALL_TIME);
         if (workers > 1)
-            set_limit(row, "one worker x workers, clock", BENCH_WALL_TIME, workers * one_rate);
+            set_limit(row, "one worker x workers, clock", BENCH_WALL_TIME,
+                      workers * one_worker_rate);
         else if (full_decode)
             set_limit(row, "fully decoded, CPU time", BENCH_CPU_TIME,
                       rate(full_decode, (double)full_decode->samples_count, BENCH_CPU_TIME));
@@ -197,8 +199,8 @@ static int measure_workers(struct bench_loader *bench, const struct loader_bench
     return status;
 }
 
-/* How many mean-size photos fit twice into half of the memory budget. */
-static uint32_t photos_in_memory(const struct bench_loader *bench)
+/* The number of mean-size photos that fit into a quarter of the memory budget. */
+static uint32_t photos_that_fit(const struct bench_loader *bench)
 {
     double count = (double)bench->memory_bytes / 4 / bench->sample_bytes;
     return count < 1 ? 1 : count > PHOTOS_MAX ? PHOTOS_MAX : (uint32_t)count;
@@ -208,14 +210,14 @@ static int measure_photos(struct bench_loader *bench, struct err *err)
 {
     struct loader_benchmark_job job = make_job(bench, LOADER_BYTES, 1);
     struct loader_benchmark full_decode;
-    int status = loader_benchmark_decode(&job, photos_in_memory(bench), &full_decode, err);
+    int status = loader_benchmark_decode(&job, photos_that_fit(bench), &full_decode, err);
     if (status)
         return status;
     add_row(bench, 0, &full_decode, "photos decoded whole, one thread");
     return measure_workers(bench, &full_decode, err);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -235,14 +237,14 @@ static int measure_first_batch(struct bench_loader *bench, const char *label, ui
         status = loader_benchmark_run(&job, &result, err);
         ns[i] = status ? 0 : result.first_batch_ns;
     }
-    qsort(ns, FIRST_BATCH_RUNS, sizeof ns[0], compare);
+    qsort(ns, FIRST_BATCH_RUNS, sizeof ns[0], compare_u64);
     assert(bench->first_batches_count < BENCH_FIRST_BATCHES_MAX);
     bench->first_batches[bench->first_batches_count++] = (struct bench_first_batch){
         label, position, result.first_batch_samples_count, ns[FIRST_BATCH_RUNS / 2]};
     return status;
 }
 
-/* A loader opened within a step would deliver only the rest of the step. */
+/* A loader opened mid-step delivers only the rest of the step. */
 static int measure_first_batches(struct bench_loader *bench, struct err *err)
 {
     uint64_t middle = bench->positions / 2 / bench->batch * bench->batch;
@@ -268,8 +270,8 @@ double bench_loader_best_rate(const struct bench_loader *bench)
 {
     double best = 0;
     for (size_t i = 0; i < bench->rows_count; i++) {
-        double rate_of_row = bench_row_rate(&bench->rows[i], BENCH_WALL_TIME);
-        best = bench->rows[i].is_training && rate_of_row > best ? rate_of_row : best;
+        double row_rate = bench_row_rate(&bench->rows[i], BENCH_WALL_TIME);
+        best = bench->rows[i].matches_training && row_rate > best ? row_rate : best;
     }
     return best;
 }

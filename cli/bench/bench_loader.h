@@ -1,11 +1,11 @@
 /*
  * bench_loader — measures a loader and compares each rate with its limit.
  *
- *     samples as stored           plain reads of the same files: by the clock if they are cold,
- *                                 by CPU time if they are in the page cache
+ *     samples as stored           plain reads of the same files: by wall time if cold, by CPU
+ *                                 time if warm
  *     photos, one worker          the same photos fully decoded by one thread, by CPU time
  *     several workers             the rate of one worker times the number of workers
- *     first micro-batch           the time that its samples take in mid-epoch
+ *     first micro-batch           the time that its samples take mid-epoch
  *
  *     struct bench_loader bench = {.dataset = path, .measurement_ns = ..., ...};   // the request
  *     bench_loader_inspect(&bench, io, err);                                // the dataset
@@ -21,13 +21,13 @@
 
 enum { BENCH_ROWS_MAX = 24, BENCH_FIRST_BATCHES_MAX = 2 };
 
-/* The time by which a rate is computed. */
+/* The time base of a rate. */
 enum bench_time { BENCH_WALL_TIME, BENCH_CPU_TIME };
 
 struct bench_row {
     char label[48];
-    unsigned workers; /* 0: no loader */
-    bool is_training; /* decodes as a training run does */
+    unsigned workers;      /* 0: no loader */
+    bool matches_training; /* decodes as a training run does */
     enum bench_time limit_time;
     const char *limit; /* "" if no limit is known */
     double limit_rate; /* samples per second of limit_time */
@@ -36,31 +36,31 @@ struct bench_row {
 
 struct bench_first_batch {
     const char *label;
-    uint64_t position; /* of its first sample in the epoch */
+    uint64_t position; /* of the first sample, in the epoch */
     uint64_t samples_count, ns;
 };
 
 struct bench_loader {
-    /* The request; borrowed. */
+    /* Set by the caller; borrowed. */
     const char *dataset;
-    uint64_t measurement_ns; /* at most, per measurement */
+    uint64_t measurement_ns; /* maximum per measurement */
     uint64_t batch, micro, memory_bytes, size, block;
     unsigned workers_max;
     const struct log *log;
-    struct console *console; /* shows progress in rows */
+    struct console *console; /* its progress counts rows */
     const atomic_int *stop;  /* nonzero: stops with -EINTR */
 
-    /* The dataset. */
+    /* Set by bench_loader_inspect. */
     enum loader_decode decode; /* as in a training run */
     uint64_t samples;
     double sample_bytes; /* mean file bytes per sample */
     uint64_t positions;  /* per epoch: samples, or windows of text */
 
-    /* The measurements. */
+    /* Set by bench_loader_measure. */
     const char *engine;
     struct bench_row rows[BENCH_ROWS_MAX];
     size_t rows_count;
-    /* one if an epoch has fewer than two steps: at its start */
+    /* only that at the start if an epoch has one step */
     struct bench_first_batch first_batches[BENCH_FIRST_BATCHES_MAX];
     size_t first_batches_count;
 };
@@ -72,7 +72,7 @@ int bench_loader_measure(struct bench_loader *bench, struct err *err);
 
 /* Samples per second. */
 double bench_row_rate(const struct bench_row *row, enum bench_time time);
-/* The highest rate for training, in samples per second of wall time. */
+/* The highest rate of a training row, in samples per second of wall time. */
 double bench_loader_best_rate(const struct bench_loader *bench);
 
 #endif

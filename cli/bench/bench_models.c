@@ -58,7 +58,7 @@ static int write_letters(struct io *io, const char *path, struct err *err)
 {
     char *letters = malloc(TEXT_BYTES);
     if (!letters)
-        return err_set(err, -ENOMEM, "out of memory for a text");
+        return err_set(err, -ENOMEM, "out of memory for the text");
     for (uint64_t i = 0; i < TEXT_BYTES; i += 4) {
         struct philox_block random = philox(1, 0, i);
         for (int k = 0; k < 4; k++)
@@ -69,8 +69,8 @@ static int write_letters(struct io *io, const char *path, struct err *err)
     return status;
 }
 
-static int make_tokens(struct io *io, const char *folder, const char *target,
-                       const atomic_int *stop, const struct log *log, struct err *err)
+static int generate_tokens(struct io *io, const char *folder, const char *target,
+                           const atomic_int *stop, const struct log *log, struct err *err)
 {
     char source[IO_PATH_BYTES_MAX];
     struct convert_result result;
@@ -82,14 +82,14 @@ static int make_tokens(struct io *io, const char *folder, const char *target,
     return status ? status : convert_dataset(io, &options, &result, err);
 }
 
-int bench_model_make_data(enum bench_model model, struct io *io, const char *folder,
-                          const atomic_int *stop, const struct log *log, struct err *err)
+int bench_model_generate_data(enum bench_model model, struct io *io, const char *folder,
+                              const atomic_int *stop, const struct log *log, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat existing;
     int status = io_join_path(folder, models[model].data, path, err);
-    if (status || io->names->stat(io, path, &existing, NULL) == 0) /* may be another model's data */
+    if (status || io->names->stat(io, path, &existing, NULL) == 0) /* models share data */
         return status;
     return model == BENCH_VIT ? synthetic_photos_write(io, path, PHOTOS_COUNT, stop, err)
-                              : make_tokens(io, folder, path, stop, log, err);
+                              : generate_tokens(io, folder, path, stop, log, err);
 }

@@ -1,9 +1,11 @@
 /*
  * cmd_bench_ckpt — `millrace bench ckpt [FOLDER]`: measures saving and loading a state of a few
- * large arrays and one of many small ones, and compares them with the disk.
+ * large arrays and one of many small ones, and compares both with the disk.
  *
- * The limit for a save is writing a durable file of the same size in the same folder, around the
- * page cache; for a load, reading that file; for checksums, copying memory, by CPU time.
+ * Limits:
+ *     save        writing a durable file of the same size, bypassing the page cache
+ *     load        reading that file
+ *     checksums   copying memory, by CPU time
  */
 #include "base/clock.h"
 #include "cli/bench/bench_ckpt.h"
@@ -37,9 +39,9 @@ enum { ONLY_ALL, ONLY_SAVE, ONLY_LOAD, ONLY_ASYNC, ONLY_SMALL };
 static const char *const only_choices[] = {"all", "save", "load", "async", "small", NULL};
 
 #define AT(member) offsetof(struct bench_ckpt_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
-     "size of the state, which is held in memory; use a larger one for a disk with a cache"},
+     "size of the state in memory; use a larger one for a disk with a cache"},
     {"small", 0, OPTION_COUNT, AT(small_count), "N", "20000",
      "number of 1 KiB arrays in the second state", NULL, 1, 999999},
     {"step", 0, OPTION_DURATION, AT(step_ns), "DURATION", "1s",
@@ -63,14 +65,14 @@ struct bench {
     const struct invocation *invocation;
     const struct bench_ckpt_args *args;
     const char *folder;
-    char checkpoints[IO_PATH_BYTES_MAX]; /* the benchmark's folder in it */
+    char checkpoints[IO_PATH_BYTES_MAX]; /* the temporary folder in it */
     struct io *io;
     atomic_int *stop;
     struct measurement measurements[MEASUREMENTS_MAX];
     size_t measurements_count;
     bool has_costs;
     struct bench_ckpt_async_cost costs[BENCH_CKPT_SAVES_COUNT];
-    struct io_benchmark copying;
+    struct io_benchmark memory_copy;
 };
 
 static bool is_selected(const struct bench *bench, uint32_t subset)
@@ -197,7 +199,7 @@ static int measure_state(struct bench *bench, uint64_t arrays_count, uint64_t ar
 
 static int measure(struct bench *bench, struct err *err)
 {
-    int status = io_benchmark_copy(CLOCK_NS_PER_S / 4, &bench->copying, err);
+    int status = io_benchmark_copy(CLOCK_NS_PER_S / 4, &bench->memory_copy, err);
     if (!status && bench->args->only != ONLY_SMALL)
         status = measure_state(bench, LARGE_COUNT, bench->args->size_bytes / LARGE_COUNT,
                                measure_large, err);
@@ -206,12 +208,12 @@ static int measure(struct bench *bench, struct err *err)
     return status;
 }
 
-/* The first measurement with a limit is the plain file. */
+/* For each limit, the first measurement is that of the plain file. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
     if (m->limit == LIMIT_COPIED)
         return io_benchmark_bytes_per_cpu_second(&m->totals) /
-               io_benchmark_bytes_per_cpu_second(&bench->copying);
+               io_benchmark_bytes_per_cpu_second(&bench->memory_copy);
     const struct measurement *first = bench->measurements;
     while (first->limit != m->limit)
         first++;
@@ -240,7 +242,7 @@ static int print(const struct bench *bench, struct err *err)
     output_begin(&output);
     jsonx_write_string(json, "folder", bench->folder);
     jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+                    io_benchmark_bytes_per_cpu_second(&bench->memory_copy));
     jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->measurements_count; i++)
         print_measurement(json, bench, &bench->measurements[i]);
@@ -313,17 +315,17 @@ const struct verb verb_bench_ckpt = {
     .arguments = {"[FOLDER]", 0, 1},
     .summary = "Measure the speed of saving and loading checkpoints in a folder.",
     .details =
-        "FOLDER is the folder for checkpoints (default `.`); a folder millrace-bench-ckpt is "
-        "created there and removed. A state of 64 arrays, in huge pages if the kernel offers them, "
-        "is saved until it is durable and loaded into its arrays with a cold page cache (the pages "
-        "of the files are dropped first). Then one saver saves it twice while every array is "
-        "updated --step later; an update waits for data that is not yet written and does not fit "
-        "into the staging memory. In the first save, the kernel may still have to allocate the "
-        "staging memory. CPU time is that of the program and the kernel. The limit for a save is "
-        "writing a file of the same size around the page cache and making it durable; for a load, "
-        "reading that file; for checksums, copying memory, by the CPU time of both. Run nothing "
-        "else during the measurement.",
-    .options = OPTION_TABLE(rows),
+
+        "Creates the folder millrace-bench-ckpt in FOLDER (default `.`) and removes it at the "
+        "end. A state of 64 arrays, in huge pages if the kernel offers them, is saved "
+        "durably, then loaded with a cold page cache. Then one saver saves it twice, and "
+        "every array is updated --step after each save. An update waits until its array is "
+        "written, unless a copy fits into the staging memory. During the first save, the "
+        "kernel may still have to allocate the staging memory. CPU time includes the "
+        "kernel's. A save is compared with writing a durable file of the same size, bypassing "
+        "the page cache; a load, with reading that file; checksums, with copying memory, by "
+        "CPU time. Run nothing else during the measurement.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_ckpt_args),
     .run = run,

@@ -2,8 +2,8 @@
  * cmd_bench_comm — `millrace bench comm`: measures how fast ranks exchange data, and compares it
  * with the limits of the machine.
  *
- * The limit of an exchange is the time in which all ranks at once copy the bytes they receive, plus
- * the time in which two threads wake each other, because an exchange runs on its own thread.
+ * The limit of an exchange is the time to copy the received bytes on all ranks at once, plus two
+ * thread wake-ups, because an exchange runs on its own thread.
  */
 #include "base/clock.h"
 #include "base/os/thread.h"
@@ -25,11 +25,11 @@ enum {
     MEASUREMENT_NS_MIN = 1000000,
     SMALLEST_BYTES = 4 << 10,
     LARGEST_BYTES = 1 << 30,
-    RATIO = 16,      /* between successive sizes */
-    RANKS_MAX = 512, /* 8 bytes of the smallest size each */
+    SIZE_RATIO = 16, /* between successive sizes */
+    RANKS_MAX = 512, /* each gets 8 bytes of the smallest size */
     MEASUREMENTS_MAX = 64,
-    WAKES = 2,       /* per exchange: MPI's thread, and the waiting thread */
-    GROWTH_MAX = 16, /* between rounds of exchanges */
+    WAKES_PER_EXCHANGE = 2, /* MPI's thread, and the waiting thread */
+    ROUND_GROWTH_MAX = 16,  /* between rounds of exchanges */
 };
 #define TIMEOUT_NS (60 * CLOCK_NS_PER_S)
 
@@ -39,12 +39,12 @@ struct bench_comm_args {
 };
 
 #define AT(member) offsetof(struct bench_comm_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "2",
-     "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
-     .min = 2, .max = RANKS_MAX},
+     "number of processes to start with mpirun; ignored under a launcher", .min = 2,
+     .max = RANKS_MAX},
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "16MiB",
-     "size of the largest exchange, over all ranks; sizes fall by a factor of 16 to 4KiB"},
+     "total size of the largest exchange; sizes fall by a factor of 16 to 4KiB"},
     {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "200ms",
      "minimum time per measurement"},
 };
@@ -137,8 +137,8 @@ static int run_exchange(const struct exchange *exchange, uint64_t number, struct
     return status ? status : comm_wait(comm, &work, err);
 }
 
-/* *elapsed_ns: the maximum over ranks. -EINTR if any rank was asked to stop. */
-static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
+/* Replaces *elapsed_ns with its maximum over ranks. -EINTR: a rank received a stop request. */
+static int reduce_longest_time(const struct bench *bench, uint64_t *elapsed_ns, struct err *err)
 {
     int64_t values[2] = {(int64_t)*elapsed_ns, atomic_load(bench->stop) != 0};
     const struct comm_options options = {.deadline_ns = clock_now_ns() + TIMEOUT_NS + *elapsed_ns,
@@ -152,21 +152,21 @@ static int find_longest_time(const struct bench *bench, uint64_t *elapsed_ns, st
     return !status && values[1] ? err_set(err, -EINTR, "stopped on request") : status;
 }
 
-/* Runs ever larger rounds of exchanges until one takes long enough on the slowest rank. The first
- * rounds are also the warm-up. */
+/* Runs growing rounds of exchanges until a round takes long enough on the slowest rank. The first
+ * rounds are the warm-up. */
 static int time_exchanges(const struct exchange *exchange, double *ret_seconds, struct err *err)
 {
     uint64_t ns_min = exchange->bench->args->measurement_ns;
     for (uint64_t count = 1;;) {
         uint64_t elapsed_ns = 0;
         int status =
-            find_longest_time(exchange->bench, &elapsed_ns, err); /* all ranks begin together */
+            reduce_longest_time(exchange->bench, &elapsed_ns, err); /* all ranks begin together */
         uint64_t began_ns = clock_now_ns();
         for (uint64_t i = 0; i < count && !status; i++)
             status = run_exchange(exchange, i, err);
         elapsed_ns = clock_now_ns() - began_ns;
         if (!status)
-            status = find_longest_time(exchange->bench, &elapsed_ns, err);
+            status = reduce_longest_time(exchange->bench, &elapsed_ns, err);
         if (status)
             return status;
         if (count > 1 && elapsed_ns >= ns_min) {
@@ -174,7 +174,7 @@ static int time_exchanges(const struct exchange *exchange, double *ret_seconds, 
             return 0;
         }
         uint64_t growth = 1 + ns_min / (elapsed_ns + 1);
-        count *= growth < 2 ? 2 : growth < GROWTH_MAX ? growth : GROWTH_MAX;
+        count *= growth < 2 ? 2 : growth < ROUND_GROWTH_MAX ? growth : ROUND_GROWTH_MAX;
     }
 }
 
@@ -218,57 +218,58 @@ static int measure_exchange(const struct bench *bench, struct measurement *m, st
     return status;
 }
 
-/* Two threads that take turns. */
-struct relay {
+/* Two threads that wake each other in turn. */
+struct ping_pong {
     pthread_mutex_t mutex;
-    pthread_cond_t passed;
-    bool is_passed, is_over; /* guarded by mutex */
+    pthread_cond_t turn_changed;
+    bool is_pinged, is_over; /* guarded by mutex */
 };
 
-static void *return_passes(void *argument)
+static void *answer_pings(void *argument)
 {
-    struct relay *relay = argument;
-    pthread_mutex_lock(&relay->mutex);
-    while (!relay->is_over) {
-        if (relay->is_passed) {
-            relay->is_passed = false;
-            pthread_cond_signal(&relay->passed);
+    struct ping_pong *ping_pong = argument;
+    pthread_mutex_lock(&ping_pong->mutex);
+    while (!ping_pong->is_over) {
+        if (ping_pong->is_pinged) {
+            ping_pong->is_pinged = false;
+            pthread_cond_signal(&ping_pong->turn_changed);
         } else {
-            pthread_cond_wait(&relay->passed, &relay->mutex);
+            pthread_cond_wait(&ping_pong->turn_changed, &ping_pong->mutex);
         }
     }
-    pthread_mutex_unlock(&relay->mutex);
+    pthread_mutex_unlock(&ping_pong->mutex);
     return NULL;
 }
 
-static void pass_and_wait(struct relay *relay)
+static void ping_and_wait(struct ping_pong *ping_pong)
 {
-    pthread_mutex_lock(&relay->mutex);
-    relay->is_passed = true;
-    pthread_cond_signal(&relay->passed);
-    while (relay->is_passed)
-        pthread_cond_wait(&relay->passed, &relay->mutex);
-    pthread_mutex_unlock(&relay->mutex);
+    pthread_mutex_lock(&ping_pong->mutex);
+    ping_pong->is_pinged = true;
+    pthread_cond_signal(&ping_pong->turn_changed);
+    while (ping_pong->is_pinged)
+        pthread_cond_wait(&ping_pong->turn_changed, &ping_pong->mutex);
+    pthread_mutex_unlock(&ping_pong->mutex);
 }
 
 static int measure_wake(uint64_t ns_min, uint64_t *ret_ns, struct err *err)
 {
-    struct relay relay = {.mutex = PTHREAD_MUTEX_INITIALIZER, .passed = PTHREAD_COND_INITIALIZER};
+    struct ping_pong ping_pong = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                                  .turn_changed = PTHREAD_COND_INITIALIZER};
     pthread_t thread;
     uint64_t wakes = 0, elapsed_ns, began_ns;
-    int status = thread_start(&thread, return_passes, &relay);
+    int status = thread_start(&thread, answer_pings, &ping_pong);
     if (status)
-        return err_errno(err, status, "no thread to measure with");
+        return err_errno(err, status, "could not start a thread");
     began_ns = clock_now_ns();
     do {
-        pass_and_wait(&relay);
+        ping_and_wait(&ping_pong);
         wakes += 2;
         elapsed_ns = clock_now_ns() - began_ns;
     } while (elapsed_ns < ns_min);
-    pthread_mutex_lock(&relay.mutex);
-    relay.is_over = true;
-    pthread_cond_signal(&relay.passed);
-    pthread_mutex_unlock(&relay.mutex);
+    pthread_mutex_lock(&ping_pong.mutex);
+    ping_pong.is_over = true;
+    pthread_cond_signal(&ping_pong.turn_changed);
+    pthread_mutex_unlock(&ping_pong.mutex);
     pthread_join(thread, NULL);
     *ret_ns = elapsed_ns / wakes;
     return 0;
@@ -289,9 +290,9 @@ static int add_measurement(struct bench *bench, enum operation operation, uint64
 
 static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 {
-    struct measurement copying = {.size_bytes = bytes, .operation = COPY};
-    int status = measure_exchange(bench, &copying, err);
-    double limit_seconds = WAKES * clock_seconds(bench->wake_ns) + copying.seconds;
+    struct measurement memory_copy = {.size_bytes = bytes, .operation = COPY};
+    int status = measure_exchange(bench, &memory_copy, err);
+    double limit_seconds = WAKES_PER_EXCHANGE * clock_seconds(bench->wake_ns) + memory_copy.seconds;
     for (enum operation operation = ALL_GATHER; operation <= ALL_TO_ALL && !status; operation++)
         status = add_measurement(bench, operation, bytes, limit_seconds, err);
     return status;
@@ -300,13 +301,13 @@ static int measure_size(struct bench *bench, uint64_t bytes, struct err *err)
 static int measure(struct bench *bench, struct err *err)
 {
     int status = measure_wake(bench->args->measurement_ns, &bench->wake_ns, err);
-    double wakes_seconds = WAKES * clock_seconds(bench->wake_ns);
+    double wakes_seconds = WAKES_PER_EXCHANGE * clock_seconds(bench->wake_ns);
     if (!status)
         status = add_measurement(bench, ALL_REDUCE, sizeof(int64_t), wakes_seconds, err);
     if (!status)
         status = add_measurement(bench, ALL_REDUCE, 64 * sizeof(int64_t), wakes_seconds, err);
     for (uint64_t bytes = bench->args->size_bytes; bytes >= SMALLEST_BYTES && !status;
-         bytes /= RATIO)
+         bytes /= SIZE_RATIO)
         status = measure_size(bench, bytes, err);
     return status;
 }
@@ -398,15 +399,16 @@ const struct verb verb_bench_comm = {
     .summary =
         "Measure the speed of exchanges between ranks, compared with the limits of the machine.",
     .details =
-        "Without a launcher, the verb starts ranks on this machine; under `mpirun` (or "
-        "srun, torchrun) it measures the ranks of the launcher, on any number of machines. "
-        "It measures all-gathers, reduce-scatters (canonical, whose bits do not depend on "
-        "the number of ranks, and fast, those of the library) and all-to-alls, from large "
-        "to small, and sums of integers for the latency. Bytes are those that each rank "
-        "receives from others. The limit is the time in which all ranks at once copy as many "
-        "bytes in memory, plus that of two threads waking each other; it does not apply to "
-        "a network. Run nothing else during the measurement.",
-    .options = OPTION_TABLE(rows),
+
+        "Without a launcher, the verb starts ranks on this machine; under `mpirun`, `srun` or "
+        "`torchrun`, it measures the ranks of the launcher, on any number of machines. It "
+        "measures all-gathers, reduce-scatters and all-to-alls, from large to small, and the "
+        "latency of small integer all-reduces. The result of a canonical reduce-scatter does "
+        "not depend on the number of ranks; a fast one is that of the MPI library. Rates "
+        "count the bytes that each rank receives from others. The limit is the time to copy "
+        "as many bytes in memory on all ranks at once, plus two thread wake-ups; it does not "
+        "apply to a network. Run nothing else during the measurement.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_comm_args),
     .run = run,

@@ -23,7 +23,7 @@ enum {
     BLOCK_LARGE_BYTES = 1 << 20,
     BLOCK_SAMPLE_BYTES = 128 << 10,
     BLOCK_SMALL_BYTES = 4 << 10,
-    DEPTH_USUAL = 32,
+    DEPTH_DEFAULT = 32,
     FILL_RATIO = 4, /* writing may take this multiple of a measurement's time */
     MEASUREMENT_NS_MIN = 1000000,
     MEASUREMENTS_MAX = 48,
@@ -35,7 +35,7 @@ struct bench_io_args {
 };
 
 #define AT(member) offsetof(struct bench_io_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"size", 0, OPTION_SIZE, AT(size_bytes), "SIZE", "1GiB",
      "size of the temporary file; use a larger one for a disk with a cache"},
     {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "1s",
@@ -62,16 +62,16 @@ struct pattern {
 };
 
 static const struct pattern patterns[] = {
-    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_NONE},
-    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_USUAL, false, false, IO_CACHE_ALL},
-    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, false, IO_CACHE_NONE},
-    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, false, IO_CACHE_ALL},
+    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_DEFAULT, false, false, IO_CACHE_NONE},
+    {"cold, sequential 1 MiB", BLOCK_LARGE_BYTES, DEPTH_DEFAULT, false, false, IO_CACHE_ALL},
+    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_DEFAULT, true, false, IO_CACHE_NONE},
+    {"cold, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_DEFAULT, true, false, IO_CACHE_ALL},
     {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 1, true, false, IO_CACHE_NONE},
     {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 8, true, false, IO_CACHE_NONE},
     {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 64, true, false, IO_CACHE_NONE},
     {"cold, random 4 KiB", BLOCK_SMALL_BYTES, 256, true, false, IO_CACHE_NONE},
     {"warm, sequential 1 MiB", BLOCK_LARGE_BYTES, 4, false, true, IO_CACHE_ALL},
-    {"warm, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_USUAL, true, true, IO_CACHE_ALL},
+    {"warm, random 128 KiB", BLOCK_SAMPLE_BYTES, DEPTH_DEFAULT, true, true, IO_CACHE_ALL},
     {"warm, random 4 KiB", BLOCK_SMALL_BYTES, 64, true, true, IO_CACHE_ALL},
 };
 
@@ -84,7 +84,7 @@ struct bench {
     uint64_t file_bytes; /* actually written */
     struct measurement measurements[MEASUREMENTS_MAX];
     size_t measurements_count;
-    struct io_benchmark copying;
+    struct io_benchmark memory_copy;
 };
 
 static struct measurement *add_measurement(struct bench *bench, const char *what,
@@ -215,7 +215,7 @@ static int measure_writes(struct bench *bench, const enum io_engine *engines, si
     return status;
 }
 
-static int fill_was_too_slow(const struct bench *bench, struct err *err)
+static int fail_slow_fill(const struct bench *bench, struct err *err)
 {
     err_set(err, -ETIMEDOUT, "writing 1 MiB of the temporary file took too long");
     err_at(err, bench->folder, ERR_NO_OFFSET);
@@ -236,7 +236,7 @@ static int measure_reads_of_new_file(struct bench *bench, const enum io_engine *
         write_file(bench, io, FILL_RATIO * bench->args->measurement_ns, &fill, &transaction, err);
     bench->file_bytes = fill.bytes;
     if (!status && fill.bytes == 0)
-        status = fill_was_too_slow(bench, err);
+        status = fail_slow_fill(bench, err);
     if (!status)
         status = measure_reads(bench, engines, engines_count,
                                io->transactions->staging(transaction), err);
@@ -245,13 +245,13 @@ static int measure_reads_of_new_file(struct bench *bench, const enum io_engine *
     return status;
 }
 
-/* Warm reads are compared by CPU time, which other load does not change; all others by elapsed
+/* Compares warm reads by CPU time, which other load does not affect, and all others by elapsed
  * time. */
 static double fraction_of_limit(const struct bench *bench, const struct measurement *m)
 {
     if (m->medium == MEDIUM_WARM)
         return io_benchmark_bytes_per_cpu_second(&m->totals) /
-               io_benchmark_bytes_per_cpu_second(&bench->copying);
+               io_benchmark_bytes_per_cpu_second(&bench->memory_copy);
     double highest = 0;
     for (size_t i = 0; i < bench->measurements_count; i++) {
         const struct measurement *other = &bench->measurements[i];
@@ -270,7 +270,7 @@ static int print(const struct bench *bench, struct err *err)
     jsonx_write_u64(json, "file_bytes", bench->file_bytes);
     jsonx_write_bool(json, "has_direct", bench->has_direct);
     jsonx_write_f64(json, "copying_memory_bytes_per_cpu_second",
-                    io_benchmark_bytes_per_cpu_second(&bench->copying));
+                    io_benchmark_bytes_per_cpu_second(&bench->memory_copy));
     jsonx_begin_array(json, "measurements");
     for (size_t i = 0; i < bench->measurements_count; i++) {
         const struct measurement *m = &bench->measurements[i];
@@ -327,7 +327,7 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     engines[engines_count++] = IO_ENGINE_THREADS;
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
-    status = io_benchmark_copy(bench.args->measurement_ns / 4, &bench.copying, err);
+    status = io_benchmark_copy(bench.args->measurement_ns / 4, &bench.memory_copy, err);
     if (!status)
         status = measure_reads_of_new_file(&bench, engines, engines_count, err);
     if (!status)
@@ -346,13 +346,13 @@ const struct verb verb_bench_io = {
     .name = "bench io",
     .arguments = {"[FOLDER]", 0, 1},
     .summary = "Measure the speed of reading and writing files in a folder, for each engine.",
-    .details = "FOLDER is the folder of the data (default `.`); a temporary file is created there "
-               "and removed. Each access pattern is measured with a cold page cache (the pages of "
-               "the file are dropped first) or a warm one, through it or around it. CPU time is "
-               "that of the program and the kernel. The limit for cold reads and for writes is the "
-               "fastest of them; for warm reads, copying memory, by the CPU time of both. Run "
-               "nothing else during the measurement.",
-    .options = OPTION_TABLE(rows),
+    .details =
+        "Creates a temporary file in FOLDER (default `.`) and removes it. Each access pattern "
+        "is measured with a cold page cache (the file's pages are dropped first) or a warm "
+        "one, through the cache or bypassing it. CPU time includes the kernel's. Cold reads "
+        "and writes are compared with the fastest of their kind; warm reads, with copying "
+        "memory, by CPU time. Run nothing else during the measurement.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_io_args),
     .run = run,

@@ -25,7 +25,7 @@ struct bench_loader_args {
 };
 
 #define AT(member) offsetof(struct bench_loader_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"seconds", 0, OPTION_DURATION, AT(measurement_ns), "DURATION", "1s",
      "maximum time per measurement"},
     {"workers", 'j', OPTION_COUNT, AT(workers), "N", NULL,
@@ -38,8 +38,8 @@ static const struct option rows[] = {
      "memory budget for batches and read-ahead"},
     {"size", 0, OPTION_COUNT, AT(size), "PIXELS", "224", "photos: width and height of the crops",
      .min = 1, .max = 4096},
-    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024", "text: read windows of TOKENS + 1",
-     .min = 1, .max = 1 << 24},
+    {"block", 0, OPTION_COUNT, AT(block), "TOKENS", "1024",
+     "text: read windows of TOKENS + 1 tokens", .min = 1, .max = 1 << 24},
     {"photos", 0, OPTION_COUNT, AT(photos), "N", "256",
      "without DATASET: number of photos to generate", .min = 1, .max = 1 << 20},
 };
@@ -69,7 +69,7 @@ static int print(const struct invocation *invocation, const struct bench_loader 
     struct jsonx_writer *json = &output.json;
     output_begin(&output);
     jsonx_write_string(json, "dataset",
-                       invocation->positional_count ? bench->dataset : "made photos");
+                       invocation->positional_count ? bench->dataset : "generated photos");
     jsonx_write_u64(json, "samples_count", bench->samples);
     jsonx_write_u64(json, "mean_sample_bytes", (uint64_t)bench->sample_bytes);
     jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
@@ -120,14 +120,14 @@ static int measure_photos_in(const struct invocation *invocation, struct bench_l
     int status = io_join_path(folder, "photos.tar", path, err);
     if (status)
         return status;
-    int pending_folder = temporary_files.add(folder), pending = temporary_files.add(path);
+    int folder_id = temporary_files.add(folder), file_id = temporary_files.add(path);
     bench->dataset = path;
     status = synthetic_photos_write(io, path, args->photos, bench->stop, err);
     if (!status)
         status = measure(invocation, bench, io, err);
     io->names->remove(io, path, NULL);
-    temporary_files.remove(pending);
-    temporary_files.remove(pending_folder);
+    temporary_files.remove(file_id);
+    temporary_files.remove(folder_id);
     return status;
 }
 
@@ -196,17 +196,19 @@ const struct verb verb_bench_loader = {
     .arguments = {"[DATASET]", 0, 1},
     .summary = "Measure the speed of reading and decoding a dataset, compared with its limits.",
     .details =
-        "Without DATASET, photos are generated in the current folder and removed. Stored samples "
-        "are read with a cold page cache (the files of the dataset are dropped from it first) and "
-        "a warm one, and compared with plain reads of the same files: by wall time if cold, by CPU "
-        "time if warm. Photos are cropped at random and compared with the same photos fully "
-        "decoded by one thread; with restart markers a crop decodes only part of the file, so the "
-        "fraction can be above 1. Several workers are compared with one worker times their number. "
-        "A first micro-batch (at the start, and at the middle step if there are two or more) is "
-        "compared with the time of its samples in the middle of an epoch. CPU time is that of the "
-        "program and the kernel. The limiting stage is the one that the others waited for; the "
-        "consumer takes each batch at once. Run nothing else during the measurement.",
-    .options = OPTION_TABLE(rows),
+
+        "Without DATASET, photos are generated in the current folder and removed. Stored "
+        "samples are read with a cold page cache (the files of the dataset are dropped from "
+        "it first) and a warm one, and compared with plain reads of the same files: by wall "
+        "time if cold, by CPU time if warm. Photos are cropped at random and compared with "
+        "the same photos fully decoded by one thread; with restart markers a crop decodes "
+        "only part of the file, so the fraction can be above 1. N workers are compared with N "
+        "times the rate of one worker. The first micro-batch is compared with the time its "
+        "samples take mid-epoch; it is measured at the start and, if an epoch has two or more "
+        "steps, in the middle. CPU time includes the kernel's. The limiting stage is the one "
+        "that the others waited for; the consumer takes each batch immediately. Run nothing "
+        "else during the measurement.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_loader_args),
     .run = run,

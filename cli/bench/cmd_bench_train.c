@@ -24,7 +24,7 @@ enum { RANKS_MAX = 512, STEPS_MAX = 1000000, BATCH_MAX = 65536 };
 struct bench_train_args {
     struct common_args common;
     uint32_t model;
-    uint64_t steps, warming, ranks, batch, accumulation;
+    uint64_t steps, warmup_steps, ranks, batch, accumulation;
     struct option_list set;
 };
 
@@ -32,19 +32,19 @@ enum { MODEL_ALL = BENCH_MODEL_COUNT };
 static const char *const model_choices[] = {"gpt2", "llama", "vit", "all", NULL};
 
 #define AT(member) offsetof(struct bench_train_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"model", 0, OPTION_CHOICE, AT(model), NULL, "all", "built-in model to train", model_choices},
     {"steps", 0, OPTION_COUNT, AT(steps), "N", "10", "steps to measure", .min = 1,
      .max = STEPS_MAX},
-    {"warm-up", 0, OPTION_COUNT, AT(warming), "N", "2", "steps before the measurement",
+    {"warm-up", 0, OPTION_COUNT, AT(warmup_steps), "N", "2", "steps before the measurement",
      .max = STEPS_MAX},
     {"batch", 0, OPTION_COUNT, AT(batch), "N", "8", "built-in models: samples per micro-batch",
      .min = 1, .max = BATCH_MAX},
     {"accumulation", 0, OPTION_COUNT, AT(accumulation), "N", "1",
      "built-in models: micro-batches per rank and step", .min = 1, .max = BATCH_MAX},
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", "1",
-     "processes on this machine, started with mpirun; ignored if a launcher has started the ranks",
-     .min = 1, .max = RANKS_MAX},
+     "number of processes to start with mpirun; ignored under a launcher", .min = 1,
+     .max = RANKS_MAX},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
      "set a key of the configuration, for example threads=1"},
 };
@@ -62,9 +62,9 @@ struct bench {
     int local_rank;
     struct io *io;
     atomic_int *stop;
-    char folder[IO_PATH_BYTES_MAX]; /* the benchmark's own */
-    struct measurement list[BENCH_MODEL_COUNT];
-    size_t count;
+    char folder[IO_PATH_BYTES_MAX]; /* temporary */
+    struct measurement measurements[BENCH_MODEL_COUNT];
+    size_t measurements_count;
 };
 
 static int measure(struct bench *bench, const char *what, const struct train_config *config,
@@ -77,14 +77,14 @@ static int measure(struct bench *bench, const char *what, const struct train_con
                                             .io = bench->io,
                                             .stop = bench->stop,
                                             .log = bench->invocation->log};
-    const struct trainer_benchmark_job job = {.warmup_steps = bench->args->warming,
+    const struct trainer_benchmark_job job = {.warmup_steps = bench->args->warmup_steps,
                                               .steps = bench->args->steps,
                                               .products_ns = PRODUCTS_NS};
-    struct measurement *m = &bench->list[bench->count];
+    struct measurement *m = &bench->measurements[bench->measurements_count];
     *m = (struct measurement){.what = what, .global = config->batch.global};
     int status = trainer_benchmark_run(&options, &job, &m->result, err);
-    bench->count += !status;
-    progress_update(bench->invocation->console, bench->count, 0);
+    bench->measurements_count += !status;
+    progress_update(bench->invocation->console, bench->measurements_count, 0);
     return status;
 }
 
@@ -101,8 +101,8 @@ static int measure_model(struct bench *bench, enum bench_model model, struct err
     if (!status)
         status = config_resolve_batch(&config, (uint32_t)bench->comm->ranks, err);
     if (!status && bench->comm->rank == 0)
-        status = bench_model_make_data(model, bench->io, bench->folder, bench->stop,
-                                       bench->invocation->log, err);
+        status = bench_model_generate_data(model, bench->io, bench->folder, bench->stop,
+                                           bench->invocation->log, err);
     status = rank_session_agree(bench->comm, status, err);
     return status ? status : measure(bench, bench_model_name(model), &config, err);
 }
@@ -141,10 +141,10 @@ static void print_time(struct jsonx_writer *json, const struct trainer_benchmark
     jsonx_begin_object(json, "time");
     for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
         char key[32];
-        bool of_devices = categories[i] == TIME_QUEUE || categories[i] == TIME_DEVICE;
-        bool of_hosts = categories[i] == TIME_FORWARD || categories[i] == TIME_BACKWARD ||
-                        categories[i] == TIME_UPDATE;
-        if (result->queues ? of_hosts : of_devices)
+        bool is_device_time = categories[i] == TIME_QUEUE || categories[i] == TIME_DEVICE;
+        bool is_host_time = categories[i] == TIME_FORWARD || categories[i] == TIME_BACKWARD ||
+                            categories[i] == TIME_UPDATE;
+        if (result->is_async ? is_host_time : is_device_time)
             continue;
         snprintf(key, sizeof key, "%s_share", time_category_name(categories[i]));
         jsonx_write_f64(json, key, (double)result->time.ns[categories[i]] / all_ns);
@@ -154,12 +154,13 @@ static void print_time(struct jsonx_writer *json, const struct trainer_benchmark
 
 static void print_exchange(struct jsonx_writer *json, const struct trainer_benchmark *result)
 {
-    double alone = clock_seconds(result->exchange_ns),
-           waited = clock_seconds(result->exchange_waited_ns);
+    double alone_seconds = clock_seconds(result->exchange_ns),
+           waited_seconds = clock_seconds(result->exchange_waited_ns);
     jsonx_begin_object(json, "exchange");
-    jsonx_write_f64(json, "alone_seconds", alone);
-    jsonx_write_f64(json, "waited_seconds", waited);
-    jsonx_write_f64(json, "hidden_share", waited < alone ? 1 - waited / alone : 0);
+    jsonx_write_f64(json, "alone_seconds", alone_seconds);
+    jsonx_write_f64(json, "waited_seconds", waited_seconds);
+    jsonx_write_f64(json, "hidden_share",
+                    waited_seconds < alone_seconds ? 1 - waited_seconds / alone_seconds : 0);
     jsonx_end_object(json);
 }
 
@@ -196,11 +197,11 @@ static int print(const struct bench *bench, struct err *err)
     output_begin(&output);
     jsonx_write_u64(json, "ranks_count", (uint64_t)bench->comm->ranks);
     jsonx_write_u64(json, "cpus_count", thread_pool_cpu_count());
-    jsonx_write_u64(json, "threads_count", bench->list[0].result.threads);
+    jsonx_write_u64(json, "threads_count", bench->measurements[0].result.threads);
     jsonx_write_u64(json, "steps_count", bench->args->steps);
     jsonx_begin_array(json, "measurements");
-    for (size_t i = 0; i < bench->count; i++)
-        print_measurement(json, &bench->list[i], bench->comm->ranks);
+    for (size_t i = 0; i < bench->measurements_count; i++)
+        print_measurement(json, &bench->measurements[i], bench->comm->ranks);
     jsonx_end_array(json);
     return output_end(&output, bench->args->common.json, stdout, err);
 }
@@ -223,15 +224,15 @@ static int make_folder(struct bench *bench, struct err *err)
 static int measure_in_folder(struct bench *bench, struct err *err)
 {
     const struct invocation *invocation = bench->invocation;
-    int made = make_folder(bench, err);
-    int status = rank_session_agree(bench->comm, made, err);
+    int folder_status = make_folder(bench, err);
+    int status = rank_session_agree(bench->comm, folder_status, err);
     progress_begin(invocation->console, "measuring", PROGRESS_ITEMS);
     if (!status)
         status = invocation->positional_count
                      ? measure_config(bench, invocation->positional[0], err)
                      : measure_models(bench, err);
     progress_end(invocation->console);
-    if (!made && bench->comm->rank == 0)
+    if (!folder_status && bench->comm->rank == 0)
         bench->io->names->remove(bench->io, bench->folder, NULL);
     return status;
 }
@@ -266,20 +267,22 @@ static const char *const examples[] = {
 const struct verb verb_bench_train = {
     .name = "bench train",
     .arguments = {"[CONFIG.yaml]", 0, 1},
-    .summary = "Measure the speed of training steps, compared with matrix products, and where the "
-               "time goes.",
+    .summary = "Compare the speed of training steps with matrix products and show where the time "
+               "goes.",
     .details =
+
         "Without CONFIG.yaml, three small models are trained on generated data: a GPT-2 and a "
-        "Llama of 6 blocks x 384 on windows of 256 bytes, and a ViT of the same size on photos of "
-        "224 x 224. With CONFIG.yaml, its model is trained on its data. A step is that of "
-        "`millrace train`, from loading to the update; a folder millrace-bench-train is created in "
-        "the current folder and removed. On several ranks, rates are totals over all ranks, and "
-        "all other figures are those of the first rank. The exchange of a step's gradients is "
-        "measured separately; its hidden share is the part that no step waited for. The limit is "
-        "the rate of OpenBLAS for square matrices with as many threads, on all ranks at once, or "
-        "the GPU's peak rate; operations are those of a step's matrix products "
-        "(docs/reference/models.md). Run nothing else during the measurement.",
-    .options = OPTION_TABLE(rows),
+        "Llama of 6 blocks x 384 on windows of 256 bytes, and a ViT of the same size on "
+        "photos of 224 x 224. With CONFIG.yaml, its model is trained on its data. A step "
+        "includes everything from loading to the update, as in `millrace train`. The folder "
+        "millrace-bench-train is created in the current folder and removed. On several ranks, "
+        "rates are totals, and all other figures are those of the first rank. The exchange of "
+        "a step's gradients is measured separately; its hidden share is the part that no step "
+        "waited for. The limit is the rate of OpenBLAS for square matrices with the same "
+        "number of threads, on all ranks at once, or the GPU's peak rate. Only a step's "
+        "matrix products count as operations (docs/reference/models.md). Run nothing else "
+        "during the measurement.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct bench_train_args),
     .run = run,

@@ -42,7 +42,7 @@ struct block_run {
     struct io_request *requests; /* depth elements, like idle and done */
     struct io_request **idle, **done;
     unsigned idle_count;
-    uint64_t began_ns, blocks, next; /* next: counts over all passes */
+    uint64_t began_ns, blocks, next; /* next: counted over all passes */
     struct cipher order;
 };
 
@@ -68,7 +68,7 @@ static int submit_blocks(struct block_run *run, struct err *err)
     run->idle_count -= count;
     int submitted = run->io->ops->submit(run->queue, run->idle + run->idle_count, count);
     assert(submitted < 0 ||
-           (unsigned)submitted == count); /* the queue is as deep as there are requests */
+           (unsigned)submitted == count); /* the queue is as deep as the number of requests */
     return submitted < 0 ? err_errno(err, submitted, "could not submit to an I/O queue") : 0;
 }
 

@@ -45,7 +45,7 @@ double io_benchmark_per_cpu_second(const struct io_benchmark *totals, double cou
 double io_benchmark_bytes_per_second(const struct io_benchmark *totals);
 double io_benchmark_bytes_per_cpu_second(const struct io_benchmark *totals);
 
-/* Copies buffers larger than the caches, on one thread. -ENOMEM. */
+/* Measures copying buffers larger than the caches, on one thread. -ENOMEM. */
 int io_benchmark_copy(uint64_t ns_max, struct io_benchmark *totals, struct err *err);
 
 #endif

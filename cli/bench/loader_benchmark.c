@@ -8,7 +8,7 @@
 #include <errno.h>
 
 enum {
-    WARMUP_BATCHES = 128, /* covers the first reads and the adaptation to them */
+    WARMUP_BATCHES = 128, /* read-ahead adapts to the first reads */
     BLOCK_BYTES = 1 << 20,
     DEPTH = 32,
 };
@@ -29,14 +29,13 @@ static int store_result(int status, const struct loader_benchmark_job *job,
     return status;
 }
 
-/* *ret_continues: whether there was a micro-batch. */
-static int take_batch(struct loader *loader, struct loader_benchmark *result, bool *ret_continues,
+static int take_batch(struct loader *loader, struct loader_benchmark *result, bool *ret_has_batch,
                       struct err *err)
 {
     const struct batch *batch;
     int status = loader_next(loader, &batch, err);
-    *ret_continues = status == LOADER_BATCH;
-    if (!*ret_continues)
+    *ret_has_batch = status == LOADER_BATCH;
+    if (!*ret_has_batch)
         return status;
     if (result->first_batch_samples_count == 0)
         result->first_batch_samples_count = batch->items_count;
@@ -45,23 +44,23 @@ static int take_batch(struct loader *loader, struct loader_benchmark *result, bo
     return 0;
 }
 
-/* Counts no samples. Most of the growth of read-ahead happens here; later growth is measured. */
+/* Counts no samples. Read-ahead grows mostly here; the measurement includes later growth. */
 static int warm_up(struct loader *loader, const struct loader_benchmark_job *job,
                    struct loader_benchmark *result, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
-    bool continues = true;
+    bool has_batch = true;
     int status = 0;
-    for (uint32_t i = 0; !status && continues && i < WARMUP_BATCHES && !is_stopped(job) &&
+    for (uint32_t i = 0; !status && has_batch && i < WARMUP_BATCHES && !is_stopped(job) &&
                          clock_now_ns() - began_ns < job->ns_max / 2;
          i++)
-        status = take_batch(loader, result, &continues, err);
+        status = take_batch(loader, result, &has_batch, err);
     result->samples_count = 0;
     return status;
 }
 
-static enum loader_stage limit_between(const struct loader_stats *before,
-                                       const struct loader_stats *after)
+static enum loader_stage limiting_stage(const struct loader_stats *before,
+                                        const struct loader_stats *after)
 {
     enum loader_stage limit = LOADER_STAGE_CONSUMER;
     for (int i = 0; i < LOADER_STAGE_COUNT; i++)
@@ -71,18 +70,18 @@ static enum loader_stage limit_between(const struct loader_stats *before,
     return limit;
 }
 
-/* Runs for ns_max and until something is read: batches that are already complete do not measure
+/* Runs for ns_max and until at least one read: batches that are already complete do not measure
  * reading. */
 static int take_measured_batches(struct loader *loader, const struct loader_benchmark_job *job,
                                  struct loader_benchmark *result, struct err *err)
 {
     uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
     uint64_t began_ns = clock_now_ns();
-    bool continues = true;
+    bool has_batch = true;
     int status = 0;
     do {
-        status = take_batch(loader, result, &continues, err);
-    } while (!status && continues && !is_stopped(job) &&
+        status = take_batch(loader, result, &has_batch, err);
+    } while (!status && has_batch && !is_stopped(job) &&
              (clock_now_ns() - began_ns < job->ns_max ||
               loader_stats(loader).reads_count == reads_count));
     return status;
@@ -115,7 +114,7 @@ int loader_benchmark_run(const struct loader_benchmark_job *job,
     result.totals.bytes = after.wanted_bytes - before.wanted_bytes;
     result.totals.operations_count = after.reads_count - before.reads_count;
     result.first_batch_ns = after.first_batch_ns;
-    result.limit = limit_between(&before, &after);
+    result.limit = limiting_stage(&before, &after);
     return store_result(status, job, &result, ret_result, err);
 }
 
@@ -144,13 +143,13 @@ static int decode_repeatedly(const struct loader_benchmark_job *job, const struc
                              struct loader_benchmark *result, struct err *err)
 {
     struct image_checker *checker;
-    uint64_t unused = 0;
+    uint64_t warmup_count = 0;
     int status = image_checker_open(&checker, err);
     if (status)
         return status;
-    /* warm-up: the checker's memory grows for the largest photo */
-    status = decode_all(checker, batch, &unused, err);
-    if (!status && unused == 0)
+    /* warm-up: the checker's memory grows to fit the largest photo */
+    status = decode_all(checker, batch, &warmup_count, err);
+    if (!status && warmup_count == 0)
         status = err_set(err, -ENODATA, "the first samples have no photos");
     io_benchmark_begin(&result->totals);
     uint64_t began_ns = clock_now_ns();

@@ -14,8 +14,8 @@ struct loader_benchmark_job {
     /* one dataset, no mix; epochs_max and positions_max are ignored */
     struct loader_options options;
     uint64_t ns_max; /* time limit; at least one micro-batch is taken */
-    /* Measures from opening to the end of the epoch. Else epochs repeat, and measuring begins after
-     * a warm-up of some micro-batches or half of the time. */
+    /* Measures from opening to the end of the epoch. Otherwise epochs repeat, and measuring
+     * begins after a warm-up of at most half of ns_max. */
     bool is_one_epoch;
     const atomic_int *stop; /* nonzero: stops; may be NULL */
 };
@@ -28,8 +28,7 @@ struct loader_benchmark {
     enum loader_stage limit; /* during the measurement */
 };
 
-/* Takes micro-batches from a new loader as fast as they come. -EINTR: stopped; or the loader's
- * error. */
+/* Takes micro-batches from a new loader without delay. -EINTR: stopped; or the loader's error. */
 int loader_benchmark_run(const struct loader_benchmark_job *job,
                          struct loader_benchmark *ret_result, struct err *err);
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-enum { SIDE = 1024 }; /* larger matrices are hardly faster */
+enum { MATRIX_SIDE = 1024 }; /* larger matrices are hardly faster */
 
 struct products {
     struct blas blas;
@@ -22,12 +22,17 @@ struct products {
 static void multiply(void *context, size_t tile, unsigned worker)
 {
     const struct products *products = context;
-    const struct blas_product product = {
-        .m = SIDE, .n = SIDE, .k = SIDE, .lda = SIDE, .ldb = SIDE, .ldc = SIDE, .alpha = 1};
-    float *a = products->matrices + worker * 3 * (size_t)SIDE * SIDE;
+    const struct blas_product product = {.m = MATRIX_SIDE,
+                                         .n = MATRIX_SIDE,
+                                         .k = MATRIX_SIDE,
+                                         .lda = MATRIX_SIDE,
+                                         .ldb = MATRIX_SIDE,
+                                         .ldc = MATRIX_SIDE,
+                                         .alpha = 1};
+    float *a = products->matrices + worker * 3 * (size_t)MATRIX_SIDE * MATRIX_SIDE;
     (void)tile;
-    blas_multiply_f32(&products->blas, &product, a, a + (size_t)SIDE * SIDE,
-                      a + 2 * (size_t)SIDE * SIDE);
+    blas_multiply_f32(&products->blas, &product, a, a + (size_t)MATRIX_SIDE * MATRIX_SIDE,
+                      a + 2 * (size_t)MATRIX_SIDE * MATRIX_SIDE);
 }
 
 /* Measures CPU time, so other load on the machine does not affect the result. */
@@ -43,7 +48,7 @@ static double repeat_products(struct thread_pool *pool, struct products *product
         result.operations_count += threads;
     } while (clock_now_ns() < until_ns);
     io_benchmark_end(&result);
-    double flops = 2.0 * SIDE * SIDE * SIDE * (double)result.operations_count;
+    double flops = 2.0 * MATRIX_SIDE * MATRIX_SIDE * MATRIX_SIDE * (double)result.operations_count;
     return io_benchmark_per_cpu_second(&result, flops) * threads;
 }
 
@@ -55,13 +60,13 @@ static int measure_products(unsigned threads, uint64_t ns, double *ret_flops_per
     int status = thread_pool_open(threads, &pool, err);
     if (status)
         return status;
-    size_t elements = thread_pool_count(pool) * 3 * (size_t)SIDE * SIDE;
+    size_t elements = thread_pool_count(pool) * 3 * (size_t)MATRIX_SIDE * MATRIX_SIDE;
     products.matrices = malloc(elements * sizeof *products.matrices);
-    status = products.matrices
-                 ? blas_open(&products.blas, err)
-                 : err_set(err, -ENOMEM, "out of memory for matrices of %d x %d", SIDE, SIDE);
+    status = products.matrices ? blas_open(&products.blas, err)
+                               : err_set(err, -ENOMEM, "out of memory for matrices of %d x %d",
+                                         MATRIX_SIDE, MATRIX_SIDE);
     for (size_t i = 0; i < elements && !status; i++)
-        products.matrices[i] = 1.0f / SIDE;
+        products.matrices[i] = 1.0f / MATRIX_SIDE;
     if (!status)
         *ret_flops_per_second = repeat_products(pool, &products, ns);
     free(products.matrices);
@@ -86,16 +91,16 @@ static int run_one_step(struct run *run, struct err *err)
     return status ? status : check_stop(run, err);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_u64(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* waits: each step's wait for gradients, negated, so that the maximum over ranks is the shortest
- * wait. */
+/* negated_waits: each step's wait for gradients, negated: the maximum over ranks is the
+ * shortest wait. */
 static int run_steps(struct run *run, const struct trainer_benchmark_job *job, uint64_t *step_ns,
-                     int64_t *waits, struct trainer_benchmark *result, struct err *err)
+                     int64_t *negated_waits, struct trainer_benchmark *result, struct err *err)
 {
     int status = 0;
     category_timer_start(&run->ranges.timer, clock_now_ns());
@@ -103,7 +108,7 @@ static int run_steps(struct run *run, const struct trainer_benchmark_job *job, u
         status = run_one_step(run, err);
     run->queue.window = (struct step_totals){0};
     io_benchmark_begin(
-        &result->totals); /* encloses the parts, so that their sum cannot exceed it */
+        &result->totals); /* includes all parts, so that their sum cannot exceed it */
     category_timer_take(&run->ranges.timer, clock_now_ns());
     uint64_t began_ns = run->ranges.timer.switched_ns;
     for (uint64_t i = 0; i < job->steps && !status; i++) {
@@ -111,14 +116,14 @@ static int run_steps(struct run *run, const struct trainer_benchmark_job *job, u
         status = run_one_step(run, err);
         uint64_t now_ns = clock_now_ns();
         step_ns[i] = now_ns - began_ns;
-        waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->update.reduction));
+        negated_waits[i] = (int64_t)(waited_ns - reduction_waited_ns(run->update.reduction));
         began_ns = now_ns;
     }
     if (status)
         return status;
     io_benchmark_end(&result->totals);
     result->time = category_timer_take(&run->ranges.timer, began_ns);
-    qsort(step_ns, job->steps, sizeof *step_ns, compare);
+    qsort(step_ns, job->steps, sizeof *step_ns, compare_u64);
     result->median_ns = step_ns[job->steps / 2];
     return 0;
 }
@@ -162,13 +167,15 @@ static int exchange_gradients(struct run *run, struct err *err)
     return status ? status : run->compute.ops->table->sync(run->compute.ops, err);
 }
 
-/* waits: from make_steps. */
+/* negated_waits: from run_steps. */
 static int measure_exchanges(struct run *run, const struct trainer_benchmark_job *job,
-                             int64_t *waits, struct trainer_benchmark *result, struct err *err)
+                             int64_t *negated_waits, struct trainer_benchmark *result,
+                             struct err *err)
 {
-    int status = run_ranks_reduce(&run->ranks, waits, job->steps, COMM_MAX, "comparing waits", err);
+    int status =
+        run_ranks_reduce(&run->ranks, negated_waits, job->steps, COMM_MAX, "comparing waits", err);
     for (uint64_t i = 0; i < job->steps && !status; i++)
-        result->exchange_waited_ns += (uint64_t)-waits[i] / job->steps;
+        result->exchange_waited_ns += (uint64_t)-negated_waits[i] / job->steps;
     for (int i = 0; i < EXCHANGE_RUNS && !status; i++) {
         status = run_ranks_agree(&run->ranks, 0, "beginning together", err);
         uint64_t began_ns = clock_now_ns();
@@ -188,7 +195,7 @@ static void describe_run(const struct run *run, const struct trainer_benchmark_j
     struct rusage used;
     result->samples_count = run->queue.window.samples_count;
     result->tokens_count = is_text ? run->queue.window.valid_count : 0;
-    result->queues = !is_host;
+    result->is_async = !is_host;
     result->flops = model_flops(run->compute.model) *
                     (double)batching_owned_count(&run->data.batching) * (double)job->steps;
     getrusage(RUSAGE_SELF, &used);
@@ -203,20 +210,21 @@ static int measure_steps(struct run *run, const struct trainer_benchmark_job *jo
                          struct trainer_benchmark *result, struct err *err)
 {
     uint64_t *step_ns = malloc(job->steps * sizeof *step_ns);
-    int64_t *waits = malloc(job->steps * sizeof *waits);
-    int status = step_ns && waits ? 0 : err_set(err, -ENOMEM, "out of memory for the step times");
+    int64_t *negated_waits = malloc(job->steps * sizeof *negated_waits);
+    int status =
+        step_ns && negated_waits ? 0 : err_set(err, -ENOMEM, "out of memory for the step times");
     run->ranges.is_async = !run->compute.device->ops->is_host;
     status = run_ranks_agree(&run->ranks, status, "beginning together", err);
     if (!status)
-        status = run_steps(run, job, step_ns, waits, result, err);
+        status = run_steps(run, job, step_ns, negated_waits, result, err);
     if (!status)
         status = weights_drain(&run->compute.weights, err);
     if (!status)
         describe_run(run, job, result);
     if (!status && run->ranks.comm->ranks > 1)
-        status = measure_exchanges(run, job, waits, result, err);
+        status = measure_exchanges(run, job, negated_waits, result, err);
     free(step_ns);
-    free(waits);
+    free(negated_waits);
     return status;
 }
 

@@ -14,7 +14,7 @@ struct copy_args {
     bool force;
 };
 
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"force", 0, OPTION_FLAG, offsetof(struct copy_args, force),
      .help = "replace a checkpoint of the same step in DST, unless it is being read"},
 };
@@ -72,14 +72,16 @@ static const char *const examples[] = {"millrace ckpt copy runs/a/ckpt backup",
 const struct verb verb_ckpt_copy = {
     .name = "ckpt copy",
     .arguments = {"SRC DST", 2, 2},
-    .summary = "Copy and verify a checkpoint into another checkpoint folder, atomically.",
+    .summary = "Verify a checkpoint and copy it atomically into another checkpoint folder.",
     .details =
-        "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the newest "
-        "complete checkpoint is copied. The copy has the same name in DST, which is created if it "
-        "does not exist. The checksum of every block is verified before the block is written, so a "
-        "damaged checkpoint is reported and not copied. A run in SRC can continue during the copy, "
-        "and does not remove the checkpoint being copied. DST must not belong to another run.",
-    .options = OPTION_TABLE(rows),
+
+        "SRC is a checkpoint (step-00001000); a checkpoint or run folder means its newest "
+        "complete checkpoint. The copy has the same name in DST, which is created if it does "
+        "not exist. The checksum of every block is verified before the block is written, so a "
+        "damaged checkpoint is reported and not copied. A run in SRC can continue during the "
+        "copy; it does not remove the checkpoint being copied. DST must not belong to another "
+        "run.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct copy_args),
     .run = run,

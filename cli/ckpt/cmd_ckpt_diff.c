@@ -20,9 +20,9 @@ struct diff_args {
 };
 
 #define AT(member) offsetof(struct diff_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"only", 0, OPTION_TEXT, AT(only), "all|model|optimizer|loader|GLOB", "all",
-     "what to compare: everything, one section, or the tensors whose names match"},
+     "what to compare: everything, one section, or tensors with matching names"},
     {"limit", 0, OPTION_COUNT, AT(limit), "N", "20",
      "maximum lines per list; the rest are only counted; 0: all"},
 };
@@ -53,7 +53,7 @@ static void write_element(struct jsonx_writer *json, const char *key, struct ele
     }
 }
 
-/* Writes the index of the number-th element in row-major order. */
+/* Writes the coordinates of element `number` in row-major order. */
 static void write_index(struct jsonx_writer *json, const char *key,
                         const struct manifest_tensor *tensor, uint64_t number)
 {
@@ -264,14 +264,16 @@ const struct verb verb_ckpt_diff = {
     .summary =
         "Show which tensors differ between two checkpoints, in how many elements and by how much.",
     .details =
-        "A and B are checkpoints, checkpoint folders (of which the newest complete checkpoint is "
-        "used) or safetensors files. The status is 0 if nothing differs, otherwise 1.\n"
-        "The comparison is bitwise, as for `millrace ckpt hash`: -0 and 0 differ, by 0. Names, "
-        "types, shapes and the state of the loader are compared; ranks, files, layouts, steps and "
-        "times are not. The largest difference is shown with the index of its element and both "
-        "values; nan means that only one of the values is a number. Every block is verified as it "
-        "is read, and memory use does not depend on the size of the model.",
-    .options = OPTION_TABLE(rows),
+
+        "A and B are checkpoints or safetensors files; a checkpoint folder means its newest "
+        "complete checkpoint. The status is 0 if nothing differs, otherwise 1.\n"
+        "The comparison is bitwise, as for `millrace ckpt hash`, so -0 and 0 differ (by 0). "
+        "Names, types, shapes and the state of the loader are compared; ranks, files, "
+        "layouts, steps and times are not. The largest difference is shown with the index of "
+        "its element and both values; nan means that only one of the values is a number. "
+        "Every block is verified as it is read, and memory use does not depend on the size of "
+        "the model.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct diff_args),
     .run = run,

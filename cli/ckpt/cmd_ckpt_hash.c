@@ -51,10 +51,11 @@ const struct verb verb_ckpt_hash = {
     .name = "ckpt hash",
     .arguments = {"PATH", 1, 1},
     .summary = "Print hashes of the model, the optimizer and the state of the loader.",
-    .details = "PATH is a checkpoint, a checkpoint or run folder (of which the newest complete "
-               "checkpoint is used) or a safetensors file. The hashes depend only on names, types, "
-               "shapes and bytes, not on steps, times, paths, files or ranks. The model line of a "
-               "consolidated file equals that of its checkpoint.",
+    .details =
+        "PATH is a checkpoint or a safetensors file; a checkpoint or run folder means its "
+        "newest complete checkpoint. The hashes depend only on names, types, shapes and "
+        "bytes, not on steps, times, paths, files or ranks. The model line of a consolidated "
+        "file equals that of its checkpoint.",
     .examples = examples,
     .args_bytes = sizeof(struct common_args),
     .run = run,

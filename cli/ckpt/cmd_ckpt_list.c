@@ -19,7 +19,7 @@ struct listing {
     struct io *io;
     struct output *output;
     const char *folder;
-    const char *only; /* path of the only step to list; NULL: all */
+    const char *only; /* name of the only step to list; NULL: all */
     bool has_listed;
     struct str incomplete; /* rows of incomplete steps */
     struct jsonx_writer incomplete_json;
@@ -71,7 +71,7 @@ static void list_step(struct listing *listing, const char *path)
     manifest_deinit(&manifest);
 }
 
-static int list_each_step(void *context, uint64_t step, const char *path)
+static int list_selected_step(void *context, uint64_t step, const char *path)
 {
     struct listing *listing = context;
     char name[FOLDER_STEP_NAME_BYTES];
@@ -80,7 +80,7 @@ static int list_each_step(void *context, uint64_t step, const char *path)
     return 0;
 }
 
-static int list_other(void *context, const struct io_entry *entry)
+static int list_other_entry(void *context, const struct io_entry *entry)
 {
     struct listing *listing = context;
     char path[IO_PATH_BYTES_MAX];
@@ -99,9 +99,10 @@ static int list_other(void *context, const struct io_entry *entry)
 
 static int list_folder(struct listing *listing, struct err *err)
 {
-    int status = ckpt_for_each_step(listing->io, listing->folder, list_each_step, listing, err);
+    int status = ckpt_for_each_step(listing->io, listing->folder, list_selected_step, listing, err);
     if (!status && !listing->only)
-        status = listing->io->names->list(listing->io, listing->folder, list_other, listing, err);
+        status =
+            listing->io->names->list(listing->io, listing->folder, list_other_entry, listing, err);
     if (!status && !listing->has_listed)
         status = folder_check_has_steps(listing->io, listing->folder, err);
     return status;
@@ -124,7 +125,7 @@ static int list_path(struct listing *listing, const char *path, struct err *err)
     listing->folder = step;
     if (listing->io->names->stat(listing->io, manifest, &info, NULL))
         return list_folder(listing, err);
-    if (!folder_parse_step(name, &number)) { /* moved out of its folder, or a backup */
+    if (!folder_parse_step(name, &number)) { /* a step moved out of its folder, or a backup */
         list_step(listing, step);
         return 0;
     }
@@ -173,7 +174,7 @@ const struct verb verb_ckpt_list = {
     .details = "A checkpoint is complete if its manifest can be read and every file in it exists "
                "with the right size; `millrace verify` also verifies the checksums. The metrics "
                "are those known when the checkpoint was saved. A folder that never had checkpoints "
-               "is an error; a run folder without checkpoints yet is not.",
+               "is an error; a run folder that has none yet is not.",
     .examples = examples,
     .args_bytes = sizeof(struct common_args),
     .run = run,

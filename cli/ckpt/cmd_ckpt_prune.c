@@ -23,13 +23,13 @@ static const char *const mode_choices[] = {"auto", "min", "max", NULL};
 
 enum { COUNT_MAX = 1 << 30 };
 #define AT(member) offsetof(struct prune_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "keep the newest N", .min = 1,
      .max = COUNT_MAX, .required = true},
     {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
      "also keep those whose step is a multiple of M", .min = 1, .max = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
-     "also keep the best by a metric, for example val_loss (ckpt list shows the metrics)"},
+     "also keep the best by METRIC, for example val_loss (ckpt list shows the metrics)"},
     {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",
      "whether the smallest or the largest metric is best; auto: smallest for a loss, largest for "
      "an accuracy, by the name of METRIC",
@@ -45,8 +45,8 @@ struct prune_job {
     uint64_t kept_count, removed_count, removed_bytes;
 };
 
-static const char *describe(const struct prune_job *job, const struct ckpt_verdict *verdict,
-                            char text[96])
+static const char *describe_verdict(const struct prune_job *job, const struct ckpt_verdict *verdict,
+                                    char text[96])
 {
     static const char *const reasons[] = {"last",  "every",   "best",
                                           "saved", "is read", "is not whole"};
@@ -69,7 +69,7 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
     bool is_removed = verdict->reasons == 0 && verdict->status == 0;
     jsonx_begin_object(job->json, NULL);
     jsonx_write_u64(job->json, "step", verdict->step);
-    jsonx_write_string(job->json, "verdict", describe(job, verdict, text));
+    jsonx_write_string(job->json, "verdict", describe_verdict(job, verdict, text));
     jsonx_write_u64(job->json, "size_bytes", verdict->size_bytes);
     jsonx_write_string(job->json, "path", verdict->path);
     jsonx_end_object(job->json);
@@ -78,7 +78,7 @@ static void write_verdict(void *context, const struct ckpt_verdict *verdict)
     job->removed_bytes += is_removed ? verdict->size_bytes : 0;
 }
 
-/* A metric that no checkpoint has is probably a typo, which must not delete the best ones. */
+/* A metric that no checkpoint has is probably a typo: pruning would delete the best ones. */
 struct metric_search {
     const char *name;
     bool has_steps, found;
@@ -112,18 +112,18 @@ static int check_metric(const struct prune_args *args, const char *folder, struc
 static int choose_mode(const struct prune_args *args, enum ckpt_metric_mode *ret_mode,
                        struct err *err)
 {
-    enum ckpt_metric_mode natural,
-        requested = args->best_mode == MODE_MAX ? CKPT_MODE_MAX : CKPT_MODE_MIN;
-    bool has_natural = ckpt_guess_metric_mode(args->best_metric, &natural),
+    enum ckpt_metric_mode natural_mode,
+        requested_mode = args->best_mode == MODE_MAX ? CKPT_MODE_MAX : CKPT_MODE_MIN;
+    bool has_natural_mode = ckpt_guess_metric_mode(args->best_metric, &natural_mode),
          is_requested = args->best_mode != MODE_AUTO;
-    *ret_mode = is_requested ? requested : natural;
-    if (is_requested ? !has_natural || requested == natural : has_natural)
+    *ret_mode = is_requested ? requested_mode : natural_mode;
+    if (is_requested ? !has_natural_mode || requested_mode == natural_mode : has_natural_mode)
         return 0;
     if (is_requested) {
         err_set(err, -EINVAL, "the best %s is the %s one", args->best_metric,
-                natural == CKPT_MODE_MAX ? "largest" : "smallest");
+                natural_mode == CKPT_MODE_MAX ? "largest" : "smallest");
         err_advise(err, "remove --best-mode or set it to %s",
-                   mode_choices[natural == CKPT_MODE_MAX ? MODE_MAX : MODE_MIN]);
+                   mode_choices[natural_mode == CKPT_MODE_MAX ? MODE_MAX : MODE_MIN]);
     } else {
         err_set(err, -EINVAL, "the best mode of %s is unknown", args->best_metric);
         err_advise(err, "add --best-mode min or --best-mode max");
@@ -188,7 +188,7 @@ static int run(const struct invocation *invocation, struct err *err)
     jsonx_write_u64(&output.json, "kept_count", job.kept_count);
     jsonx_write_u64(&output.json, "removed_count", job.removed_count);
     jsonx_write_u64(&output.json, "freed_bytes", job.removed_bytes);
-    /* also if a removal failed */
+    /* reports even if a removal failed */
     if (job.kept_count + job.removed_count > 0) {
         /* a dry run exists to list what would be removed */
         bool is_requested = args->dry_run || !args->common.quiet;
@@ -213,11 +213,12 @@ const struct verb verb_ckpt_prune = {
     .arguments = {"DIR", 1, 1},
     .summary = "Remove the checkpoints of a folder except the newest and those that a rule keeps.",
     .details =
-        "A checkpoint is kept if any rule selects it, if it is the newest complete one, if it is "
-        "being read, or if it is incomplete. A checkpoint without the metric is never a best one. "
-        "The verb fails while a run writes to the folder, and names the host and process; a run "
-        "prunes its folder itself, by checkpoint.keep in its configuration.",
-    .options = OPTION_TABLE(rows),
+
+        "A checkpoint is kept if any rule selects it, if it is the newest complete one, if it "
+        "is being read, or if it is incomplete. A checkpoint without the metric is never a "
+        "best one. The verb fails while a run writes to the folder; the error names the host "
+        "and process. A run prunes its own folder, by checkpoint.keep in its configuration.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct prune_args),
     .run = run,

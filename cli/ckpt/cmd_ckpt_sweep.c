@@ -6,7 +6,7 @@
 #include "cli/core/storage.h"
 #include "cli/verbs/verbs.h"
 
-static void name_leftover(void *context, const char *name)
+static void write_leftover(void *context, const char *name)
 {
     struct jsonx_writer *json = context;
     jsonx_write_string(json, NULL, name);
@@ -26,7 +26,7 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     output_begin(&output);
     jsonx_begin_array(&output.json, "leftovers");
-    int removed_count = ckpt_sweep(io, folder, name_leftover, &output.json, err);
+    int removed_count = ckpt_sweep(io, folder, write_leftover, &output.json, err);
     jsonx_end_array(&output.json);
     if (removed_count < 0) {
         output_abort(&output);
@@ -48,9 +48,11 @@ const struct verb verb_ckpt_sweep = {
     .summary =
         "Remove leftovers of interrupted saves, copies and removals from a checkpoint folder.",
     .details =
-        "A run does this itself when it starts. The verb fails while another process writes to the "
-        "folder, and names its host and process. Listed checkpoints are never removed, and "
-        "`.tmp-*` entries only if their name is that of a save, a copy or a removal.",
+
+        "A run does this itself when it starts. The verb fails while another process writes "
+        "to the folder; the error names its host and process. Listed checkpoints are never "
+        "removed, and `.tmp-*` entries only if their name is that of a save, a copy or a "
+        "removal.",
     .examples = examples,
     .args_bytes = sizeof(struct common_args),
     .run = run,

@@ -30,12 +30,12 @@ static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64,     DTYPE_F32,    DTYP
                                     DTYPE_F16, DTYPE_F8_E4M3, DTYPE_F8_E5M2};
 
 #define AT(member) offsetof(struct convert_checkpoint_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"to", 0, OPTION_CHOICE, AT(to), NULL, NULL,
      "full: DST is one safetensors file; hf: DST is a folder that transformers loads", to_choices,
      .required = true},
     {"only", 0, OPTION_TEXT, AT(only), "model|optimizer|all|GLOB", "model",
-     "tensors to write: the model's, the optimizer's, both, or those whose names match"},
+     "tensors to write: the model's, the optimizer's, both, or those with matching names"},
     {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "keep",
      "cast floating-point tensors to this type, rounding to nearest even; integers and bools are "
      "never cast",
@@ -100,7 +100,7 @@ static int run(const struct invocation *invocation, struct err *err)
         output_begin(&output);
         jsonx_write_string(&output.json, args->to == TO_HF ? "folder" : "file", options.target);
         jsonx_write_u64(&output.json, "tensors_count", result.tensors_count);
-        if (args->dtype) { /* NULL: integers, bools and tensors that already have that dtype */
+        if (args->dtype) {
             jsonx_write_string(&output.json, "dtype", dtype_name(options.cast.dtype));
             jsonx_write_u64(&output.json, "cast_tensors_count", result.cast_count);
         }
@@ -126,10 +126,11 @@ const struct verb verb_convert_checkpoint = {
     .name = "convert checkpoint",
     .arguments = {"SRC DST", 2, 2},
     .summary = "Convert a checkpoint into a file or folder for other programs.",
-    .details = "SRC is a checkpoint (step-00001000), or a checkpoint or run folder, of which the "
-               "newest complete checkpoint is used. Every block is verified as it is read, and "
-               "memory use does not depend on the size of the model.",
-    .options = OPTION_TABLE(rows),
+    .details =
+        "SRC is a checkpoint (step-00001000); a checkpoint or run folder means its newest "
+        "complete checkpoint. Every block is verified as it is read, and memory use does not "
+        "depend on the size of the model.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct convert_checkpoint_args),
     .run = run,

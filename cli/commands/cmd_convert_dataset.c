@@ -38,7 +38,7 @@ enum { ON_ERROR_STOP, ON_ERROR_SKIP };
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "maximum size of a shard"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
      "maximum number of samples in a shard; 0: no limit"},
@@ -59,11 +59,12 @@ static const struct option rows[] = {
      .help = "write several datasets, DST/NAME each, for example train=0.9,val=0.1; the fractions "
              "sum to 1"},
     {"split-folders", 0, OPTION_CHOICE, AT(split_folders), NULL, "auto",
-     "whether the folders in SRC are splits, each of which becomes a dataset; auto: if all have "
-     "names such as train, val and test; no: they are classes",
+     "whether each folder in SRC is a split and becomes a dataset; auto: if all have names such as "
+     "train, val and test; no: they are classes",
      split_folders_choices},
     {"ignore", 0, OPTION_REPEAT, AT(ignore), "GLOB", NULL,
-     "skip files and folders whose names match, or whose paths in SRC match if GLOB has a slash"},
+     "skip files and folders with a matching name; if GLOB has a slash, with a matching path in "
+     "SRC"},
     {"fields", 0, OPTION_LIST, AT(fields), "EXT,...",
      .help =
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
@@ -72,7 +73,7 @@ static const struct option rows[] = {
      "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
      "encoding of GPT-2"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
-     "with gpt2: folder with its encoder.json and vocab.bpe"},
+     "with gpt2: folder of encoder.json and vocab.bpe"},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
      "what to do with an item that cannot be used", on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
@@ -85,7 +86,7 @@ static const struct option rows[] = {
      .help = "replace a dataset in DST once the new one is complete; not with --resume"},
 };
 
-static int bad_split(const char *item, const char *found, struct err *err)
+static int fail_bad_split(const char *item, const char *found, struct err *err)
 {
     err_set(err, -EINVAL, "--split has an invalid value");
     err_expected(err, "NAME=FRACTION with fractions that sum to 1, for example train=0.9,val=0.1");
@@ -98,7 +99,8 @@ static int parse_splits(const struct option_list *list, struct convert_options *
 {
     double sum = 0;
     if (list->count > CONVERT_SPLITS_MAX)
-        return bad_split(list->items[CONVERT_SPLITS_MAX], "too many splits, the last one", err);
+        return fail_bad_split(list->items[CONVERT_SPLITS_MAX], "too many splits, the last one",
+                              err);
     for (size_t i = 0; i < list->count; i++) {
         const char *item = list->items[i];
         struct convert_split *split = &options->splits[i];
@@ -106,20 +108,20 @@ static int parse_splits(const struct option_list *list, struct convert_options *
         char *end;
         if (bytes == 0 || bytes >= sizeof split->name || item[bytes] != '=' ||
             memchr(item, '/', bytes) || item[0] == '.')
-            return bad_split(item, "the item", err);
+            return fail_bad_split(item, "the item", err);
         memcpy(split->name, item, bytes);
         split->name[bytes] = '\0';
         split->fraction = strtod(item + bytes + 1, &end);
         if (end == item + bytes + 1 || *end || !(split->fraction > 0 && split->fraction <= 1))
-            return bad_split(item, "the item", err);
+            return fail_bad_split(item, "the item", err);
         for (size_t j = 0; j < i; j++)
             if (strcmp(options->splits[j].name, split->name) == 0)
-                return bad_split(item, "a repeated name,", err);
+                return fail_bad_split(item, "a repeated name,", err);
         sum += split->fraction;
     }
     options->splits_count = (uint32_t)list->count;
     if (list->count > 0 && (sum < 1 - 1e-6 || sum > 1 + 1e-6))
-        return bad_split(list->items[list->count - 1], "a different sum after", err);
+        return fail_bad_split(list->items[list->count - 1], "a sum other than 1 after", err);
     return 0;
 }
 
@@ -275,17 +277,18 @@ const struct verb verb_convert_dataset = {
     .summary =
         "Convert photos or text into shards: plain tar files with an index, and a dataset.json.",
     .details =
-        "SRC is a folder of class folders of photos, a folder of files whose names share a key "
-        "(a.jpg, a.json), a text file, or a folder of text files. If SRC holds split folders "
-        "(train, val, test), each becomes a dataset, DST/train and so on, with a common list of "
-        "classes. Files that belong to no sample stop the conversion before it writes anything; "
-        "hidden files and files of the operating system are skipped and counted. DST must be "
-        "outside SRC. Samples are shuffled with a seed, and the same input gives the same bytes "
-        "for any number of threads. By default, photos get restart markers, which add about 1 % to "
-        "their size: pixels and metadata do not change, progressive photos become baseline, and "
-        "training decodes only the part of a photo that a crop needs. Photos that cannot have "
-        "restart markers (CMYK) are copied unchanged.",
-    .options = OPTION_TABLE(rows),
+
+        "SRC is a folder of class folders of photos, a folder of files whose names share a "
+        "key (a.jpg, a.json), a text file, or a folder of text files. If SRC holds split "
+        "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
+        "common list of classes. Files that belong to no sample stop the conversion before it "
+        "writes anything; hidden files and files of the operating system are skipped and "
+        "counted. DST must be outside SRC. Samples are shuffled with a seed, and the same "
+        "input gives the same bytes for any number of threads. By default, photos get restart "
+        "markers, so that training decodes only the part that a crop needs. They add about 1 "
+        "% to the size; pixels and metadata do not change, and progressive photos become "
+        "baseline. Photos that cannot have restart markers (CMYK) are copied unchanged.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct convert_dataset_args),
     .run = run,

@@ -17,7 +17,7 @@ struct eval_args {
 };
 
 #define AT(member) offsetof(struct eval_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"from", 0, OPTION_TEXT, AT(from), "CHECKPOINT", NULL,
      "weights: a checkpoint, a checkpoint or run folder, a consolidated safetensors file, or a "
      "Hugging Face model",
@@ -127,10 +127,11 @@ const struct verb verb_eval = {
     .arguments = {"CONFIG.yaml", 1, 1},
     .summary = "Evaluate a model on the validation data of a configuration.",
     .details =
-        "The configuration describes the model and sets `data.val`, of which each sample is used "
-        "once; the loss is the mean over all images or tokens, in nats, and the accuracy is top-1. "
-        "The result is bit-identical to an evaluation during training with the same weights.",
-    .options = OPTION_TABLE(rows),
+
+        "The configuration describes the model and sets `data.val`. Each sample is used once. "
+        "The loss is the mean over all images or tokens, in nats; the accuracy is top-1. The "
+        "result is bit-identical to an evaluation during training with the same weights.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct eval_args),
     .run = run,

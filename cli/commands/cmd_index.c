@@ -79,7 +79,7 @@ static int write_dali(struct index_job *job, const struct shard *shard)
     return status;
 }
 
-/* Scans any tar without its own index, even if its index is cached. */
+/* Scans a tar without an embedded index, even if its index is cached. */
 static int index_shard(struct index_job *job, const char *path)
 {
     struct io *io = NULL;
@@ -177,7 +177,7 @@ static int run(const struct invocation *invocation, struct err *err)
 }
 
 #define AT(member) offsetof(struct index_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"dali", 0, OPTION_TEXT, AT(dali), "OUT", NULL,
      "write an index of one shard for DALI's webdataset reader (wds2idx 1.2)"},
     {"check", 0, OPTION_FLAG, AT(check),
@@ -200,8 +200,8 @@ const struct verb verb_index = {
         "Tars from GNU tar, bsdtar, Python and WebDataset are read like millrace shards. Their "
         "index is built from the headers on first use and kept in $XDG_CACHE_HOME/millrace/index "
         "(~/.cache) until the tar changes. This verb rebuilds it, also for a millrace shard that "
-        "lost its own index. A shard with an intact index is left as it is.",
-    .options = OPTION_TABLE(rows),
+        "lost its own index. A shard with an intact index is left unchanged.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct index_args),
     .run = run,

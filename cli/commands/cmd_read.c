@@ -56,7 +56,7 @@ enum { DECODE_NONE, DECODE_IMAGE };
 enum { MICRO_DEFAULT_MAX = 32 };
 
 #define AT(member) offsetof(struct read_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"mix", 0, OPTION_REPEAT, AT(mix), "DATASET=WEIGHT", NULL,
      "add a dataset to sample from with this weight; the argument DATASET has weight 1"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "order of the samples", order_choices},
@@ -92,16 +92,16 @@ static const struct option rows[] = {
      "with --decode image: a photo with more pixels is a bad sample; 0: 134217728",
      .max = LOADER_PIXELS_MAX},
     {"jpeg-decoder", 0, OPTION_CHOICE, AT(jpeg_decoder), NULL, "auto",
-     "with --decode image: libjpeg: decode JPEGs without millrace's own decoder, which gives the "
-     "same pixels faster",
+     "with --decode image: libjpeg: decode JPEGs with libjpeg; auto: with millrace's faster "
+     "decoder, which gives the same pixels",
      jpeg_decoder_choices},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
      "with --decode image: how to crop the photo", crop_choices},
     {"flip", 0, OPTION_FLAG, AT(flip),
      .help = "with --decode image: mirror photos with probability 1/2"},
     {"randaugment", 0, OPTION_TEXT, AT(randaugment), "OPS,MAGNITUDE", NULL,
-     "with --decode image: apply OPS random operations per image, with a strength of MAGNITUDE up "
-     "to 30"},
+     "with --decode image: apply OPS random operations of strength MAGNITUDE, at most 30, to each "
+     "image"},
     {"jitter", 0, OPTION_TEXT, AT(jitter), "B,C,S,H", NULL,
      "with --decode image: vary brightness, contrast, saturation and hue at random, each by up to "
      "this fraction"},
@@ -116,18 +116,17 @@ static const struct option rows[] = {
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
      "print one line per sample on stdout: position<TAB>key, or JSON", print_choices},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
-     "what to do with a sample that cannot be used, or a damaged tar; skip: name, count and leave "
-     "out bad samples",
+     "what to do with an unusable sample or a damaged tar; skip: name, count and omit bad samples",
      on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
-     "with --on-error skip: stop after more than N samples, or P percent of an epoch; default: no "
-     "limit"},
+     "with --on-error skip: stop after more than N bad samples, or P percent of an epoch; default: "
+     "no limit"},
     {"quality", 0, OPTION_FLAG, AT(quality),
      .help = "read no samples; report how well batches are mixed compared with a full shuffle, and "
-             "how to improve it"},
+             "how to improve that"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write the fields of each sample as files, pixels as .ppm, windows as .npy; with a mix, those "
-     "of dataset N in its epoch E go below DIR/N-E"},
+     "write the fields of each sample as files, pixels as .ppm, windows as .npy; with --mix, "
+     "samples of dataset N in its epoch E go to DIR/N-E"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing files in DIR"},
     {"cold", 0, OPTION_FLAG, AT(cold),
      .help = "drop the dataset's files from the page cache first"},
@@ -146,7 +145,7 @@ static enum loader_decode choose_decode(const struct read_args *args)
     return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
 }
 
-/* The default of --micro. 1 with more ranks than samples, which batching_check reports. */
+/* The default of --micro. 1 with more ranks than samples: batching_check reports that. */
 static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
 {
     uint64_t micro = bytes_min(batch, MICRO_DEFAULT_MAX);
@@ -259,7 +258,7 @@ static int print_summary(const struct read_args *args, const struct read_job *jo
 }
 
 /* An estimate for the progress bar. */
-static uint64_t samples_expected(const struct read_args *args, const struct batching *batching,
+static uint64_t estimate_samples(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
     uint64_t left = args->start < samples ? samples - args->start : 0;
@@ -274,14 +273,14 @@ static int check_skipped(const struct loader *loader, const struct error_limit *
 {
     const struct loader_dataset *list;
     uint32_t datasets_count = loader_datasets(loader, &list);
-    bool too_many = limit->count_max >= 0 && skipped > (uint64_t)limit->count_max;
-    if (!too_many &&
+    bool exceeds_count = limit->count_max >= 0 && skipped > (uint64_t)limit->count_max;
+    if (!exceeds_count &&
         !(limit->fraction_max > 0 && (double)skipped > limit->fraction_max * (double)samples))
         return 0;
     err_set(err, -EBADMSG, "too many samples cannot be used");
     if (datasets_count == 1)
         err_at(err, list[0].path, ERR_NO_OFFSET);
-    if (too_many)
+    if (exceeds_count)
         err_expected(err, "at most %" PRId64, limit->count_max);
     else
         err_expected(err, "at most %g %% of %" PRIu64, limit->fraction_max * 100, samples);
@@ -295,14 +294,14 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
                     struct read_sink *sink, struct err *err)
 {
     const struct read_args *args = invocation->args;
-    struct read_stop stop = {.requested = signals_install(),
+    struct read_stop stop = {.stop_flag = signals_install(),
                              .epoch = args->epoch,
                              .start = args->start,
                              .count = args->count,
                              .repeat_option = args->out && !args->force ? " --force" : "",
                              .is_step_complete = true};
     uint64_t samples = loader_shape(loader).samples,
-             total = samples_expected(args, batching, samples);
+             total = estimate_samples(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
     const struct batch *batch;
     int status;
@@ -321,7 +320,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
                 status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
             if (!status && ferror(stdout))
                 status = output_flush(err);
-        } else if (status == -EINTR) { /* during a wait */
+        } else if (status == -EINTR) { /* stopped during a wait */
             err_clear(err);
             status = 0;
         } else {
@@ -475,7 +474,7 @@ const struct verb verb_read = {
         "dataset into as many regions as a batch has samples, counts the regions that a batch "
         "touches, and compares the count with that of a full shuffle. See `millrace help formats` "
         "for the rules of --fault.",
-    .options = OPTION_TABLE(rows),
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct read_args),
     .run = run,

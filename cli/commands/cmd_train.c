@@ -33,7 +33,7 @@ struct train_args {
 };
 
 #define AT(member) offsetof(struct train_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL,
      "override a key of the file, for example optimizer.lr=1e-4"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
@@ -42,18 +42,18 @@ static const struct option rows[] = {
      "checkpoint.resume)"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL,
      "print a time profile of steps A to B, write a trace of all threads of all ranks to "
-     "trace-A-B.json in run.dir, for ui.perfetto.dev, and limit an attached profiler to these "
+     "run.dir/trace-A-B.json for ui.perfetto.dev, and limit an attached profiler to these "
      "steps (nsys profile --capture-range=cudaProfilerApi)"},
     {"print-config", 0, OPTION_FLAG, AT(print_config),
      .help = "print the effective configuration and exit"},
     {"dry-run", 0, OPTION_FLAG, AT(dry_run),
-     .help = "print the memory that a rank needs, by purpose, and its traffic and compute per "
-             "step, and exit"},
+     .help = "print a rank's memory by purpose, and its traffic and computation per step, and "
+             "exit"},
     {"all-strategies", 0, OPTION_FLAG, AT(all_strategies),
      .help = "with --dry-run: print one line per strategy"},
     {"fits", 0, OPTION_SIZE, AT(fits_bytes), "SIZE", NULL,
-     "with --dry-run: list the strategies, recomputation and offloading that fit into this much "
-     "memory per rank, cheapest first"},
+     "with --dry-run: list the settings (strategy, recomputation, offloading) that fit into SIZE "
+     "per rank, cheapest first"},
     {"ranks", 0, OPTION_COUNT, AT(ranks), "N", NULL,
      "with --dry-run: number of ranks (default: the ranks that were started)", .max = 65536},
     {"local-ranks", 0, OPTION_COUNT, AT(local_ranks), "N", NULL,
@@ -63,7 +63,7 @@ static const struct option rows[] = {
 struct reporter {
     struct console *console;
     bool as_json;
-    bool has_bar;
+    bool has_step_bar;
     bool has_reported;
 };
 
@@ -71,7 +71,7 @@ static void print_step(struct console *console, const struct trainer_report *rep
 {
     struct str line = {0};
     step_line_format(
-        report, console->terminal ? console_columns_or(STDERR_FILENO, UINT_MAX) : UINT_MAX, &line);
+        report, console->is_terminal ? console_columns(STDERR_FILENO, UINT_MAX) : UINT_MAX, &line);
     console_line(console, "%s", str_text(&line));
     str_deinit(&line);
 }
@@ -120,19 +120,19 @@ static void print_text_event(struct console *console, const struct trainer_repor
     }
 }
 
-/* The bar of steps restarts after an evaluation, so that its rate excludes it. */
+/* The step bar restarts after an evaluation, so that its rate excludes evaluations. */
 static void show_progress(struct reporter *reporter, const struct trainer_report *report)
 {
     if (report->event == TRAINER_EVALUATING) {
         if (report->done_count == 0)
             progress_begin(reporter->console, "evaluating", PROGRESS_SAMPLES);
-        reporter->has_bar = false;
+        reporter->has_step_bar = false;
         progress_update(reporter->console, report->done_count, report->total_count);
         return;
     }
-    if (!reporter->has_bar)
+    if (!reporter->has_step_bar)
         progress_begin(reporter->console, "training", PROGRESS_STEPS);
-    reporter->has_bar = true;
+    reporter->has_step_bar = true;
     progress_update(reporter->console, report->step, report->steps);
 }
 
@@ -173,7 +173,7 @@ static void print_json_event(const struct trainer_report *report)
     fflush(stdout);
 }
 
-/* On another thread than the run's, which may hang in a write. */
+/* Called on a different thread from the run's, which may hang in a write. */
 static void exit_immediately(struct console *console, const char *text)
 {
     console_error_line(console, text);
@@ -202,7 +202,7 @@ static void handle_report(void *context, const struct trainer_report *report)
     }
 }
 
-/* The time of the main thread in the profiled steps. */
+/* Writes the main thread's time in the profiled steps. */
 static void write_profile(struct jsonx_writer *json, const struct trainer_result *result)
 {
     double seconds = clock_seconds(result->profiled_ns);
@@ -254,10 +254,10 @@ static int print_result(const struct trainer_result *result, const struct common
     return output_end_report(&output, common->json, common->quiet && !has_profile, err);
 }
 
-static int print_config(const struct train_config *given, uint32_t ranks, bool as_json,
+static int print_config(const struct train_config *loaded_config, uint32_t ranks, bool as_json,
                         struct err *err)
 {
-    struct train_config config = *given;
+    struct train_config config = *loaded_config;
     struct str text = {0};
     int status = config_resolve_batch(&config, ranks, err);
     if (status)
@@ -352,7 +352,7 @@ static int read_options(const struct invocation *invocation, struct train_config
     return status ? status : storage_open(config->run.dir, NULL, &options->io, err);
 }
 
-/* For the first rank. */
+/* Called on the first rank only. */
 static int report_end(const struct invocation *invocation, const struct trainer_result *result,
                       struct err *err)
 {
@@ -477,8 +477,8 @@ const struct verb verb_train = {
     .details =
         "On SIGTERM, SIGUSR1 or Ctrl-C, the run saves a checkpoint after the current step and "
         "exits with status 75; run the same command again to continue. A run killed at any moment "
-        "resumes to the same weights, bit for bit. `millrace help config` lists every key.",
-    .options = OPTION_TABLE(rows),
+        "resumes to bit-identical weights. `millrace help config` lists every key.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct train_args),
     .run = run,

@@ -20,9 +20,9 @@ struct verify_args {
     bool decode;
 };
 
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"decode", 0, OPTION_FLAG, offsetof(struct verify_args, decode),
-     .help = "decode each image completely, on all CPUs; default: read only the headers of images"},
+     .help = "decode each image completely, on all CPUs; default: read only image headers"},
 };
 
 struct verify_job {
@@ -31,14 +31,14 @@ struct verify_job {
     struct output *output; /* with --json: inside the array "bad" */
     struct image_checker *checker;
     struct verify_decode *decode;  /* NULL: images are not decoded */
-    const struct dataset *dataset; /* of the members; NULL: a single shard */
+    const struct dataset *dataset; /* being verified; NULL: a single shard */
     struct verify_result totals;   /* of datasets and shards */
     uint64_t checkpoints_count, tensors_count;
     uint64_t bad_count;
     struct err *err;
 };
 
-static void print_bad(void *context, const struct err *detail)
+static void print_bad_item(void *context, const struct err *detail)
 {
     struct verify_job *job = context;
     char line[ERR_LINE_BYTES_MAX];
@@ -61,7 +61,7 @@ static void print_problem(void *context, const struct verify_problem *problem)
     }
     if (!detail.path[0])
         err_at(&detail, problem->path, detail.offset);
-    print_bad(context, &detail);
+    print_bad_item(context, &detail);
 }
 
 static void print_note(void *context, const struct verify_problem *note)
@@ -82,8 +82,8 @@ static int check_member(void *context, const struct verify_member *member,
                        : verify_member_image(job->checker, member, false, err);
 }
 
-/* For an image that was decoded outside the pass. */
-static void count_undecodable(void *context, const struct verify_problem *problem)
+/* Called for images that were decoded outside the pass. */
+static void report_undecodable(void *context, const struct verify_problem *problem)
 {
     struct verify_job *job = context;
     job->totals.problems_count++;
@@ -119,7 +119,7 @@ static int check_dataset(void *context, const char *path)
     struct verify_job *job = context;
     struct verify_options options = make_options(job);
     struct dataset *dataset;
-    /* one damaged tar must not hide the next */
+    /* continues after a damaged tar */
     int status = dataset_open_salvaging(job->io, path, NULL, &dataset, job->err);
     if (status)
         return status;
@@ -147,15 +147,15 @@ static int check_checkpoint(struct verify_job *job, const char *path)
 {
     struct ckpt_progress progress = {show_progress, job};
     begin_progress(job);
-    int bad = ckpt_verify(job->io, path, print_bad, job, &progress, job->err);
+    int bad_count = ckpt_verify(job->io, path, print_bad_item, job, &progress, job->err);
     job->checkpoints_count++;
-    if (bad < 0)
-        return bad;
-    job->bad_count += (uint64_t)bad;
+    if (bad_count < 0)
+        return bad_count;
+    job->bad_count += (uint64_t)bad_count;
     return 0;
 }
 
-/* An unreadable manifest does not end the check of the other steps. */
+/* Continues with the other steps after an unreadable manifest. */
 static int check_step(void *context, uint64_t step, const char *path)
 {
     struct verify_job *job = context;
@@ -163,7 +163,7 @@ static int check_step(void *context, uint64_t step, const char *path)
     int status = check_checkpoint(job, path);
     if (status == 0 || status == -ENOMEM)
         return status;
-    print_bad(job, job->err);
+    print_bad_item(job, job->err);
     err_clear(job->err);
     job->bad_count++;
     return 0;
@@ -281,7 +281,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = image_checker_open(&job.checker, err);
     if (!status && args->decode)
-        status = verify_decode_open(count_undecodable, &job, &job.decode, err);
+        status = verify_decode_open(report_undecodable, &job, &job.decode, err);
     if (!status)
         status = verify_path(&job, kind, path);
     if (!status)
@@ -313,7 +313,7 @@ const struct verb verb_verify = {
         "class, and images with valid headers; with --decode, images are decoded completely. Each "
         "bad sample or tensor is named on stdout, and the status is 1 if there are any. For a "
         "safetensors file, only the header is checked: the format has no checksums.",
-    .options = OPTION_TABLE(rows),
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct verify_args),
     .run = run,

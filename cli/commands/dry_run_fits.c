@@ -1,7 +1,7 @@
 /*
  * dry_run_fits — tries every strategy with and without recomputation of all blocks and, on a GPU,
  * with and without offloading of activations, optimizer state and parameters. None of these changes
- * a bit of the result. A smaller micro-batch does, so it is halved only while nothing fits.
+ * the bits of the result. A smaller micro-batch does, so it is tried only if nothing else fits.
  */
 #include "cli/commands/dry_run_fits.h"
 
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SETTINGS_MAX = 256, SET_BYTES = 240, SHOWN_MAX = 12 };
+enum { SETTINGS_MAX = 256, SET_BYTES = 240, LINES_MAX = 12 };
 
 struct setting {
     uint32_t strategy;
@@ -29,7 +29,7 @@ struct trial {
     struct setting setting;
     uint64_t number;
     uint64_t bytes; /* compared with the limit */
-    uint64_t sent_bytes, crossed_bytes;
+    uint64_t sent_bytes, transfer_bytes;
     double flops;
 };
 
@@ -37,10 +37,10 @@ struct search {
     const struct dry_run_options *options;
     struct train_config config; /* with the current setting */
     struct dry_run_plan plan;
-    struct trial list[SETTINGS_MAX];
-    size_t count;
+    struct trial trials[SETTINGS_MAX];
+    size_t trials_count;
     uint64_t smallest_bytes;
-    struct setting smallest;
+    struct setting smallest_setting;
 };
 
 static void apply_setting(struct train_config *config, const struct setting *setting)
@@ -53,14 +53,14 @@ static void apply_setting(struct train_config *config, const struct setting *set
     config->batch.micro = setting->micro;
 }
 
-/* Whether a setting with equal figures is listed. Strategies that differ otherwise, under local SGD
- * and compression, do not occur together. */
-static bool is_listed(const struct search *search, const struct trial *trial)
+/* Whether a setting with equal figures is listed. Strategies that differ in other ways, under local
+ * SGD and compression, never occur together. */
+static bool is_duplicate(const struct search *search, const struct trial *trial)
 {
-    for (size_t i = 0; i < search->count; i++) {
-        const struct trial *other = &search->list[i];
+    for (size_t i = 0; i < search->trials_count; i++) {
+        const struct trial *other = &search->trials[i];
         if (other->bytes == trial->bytes && other->sent_bytes == trial->sent_bytes &&
-            other->crossed_bytes == trial->crossed_bytes && other->flops == trial->flops)
+            other->transfer_bytes == trial->transfer_bytes && other->flops == trial->flops)
             return true;
     }
     return false;
@@ -78,19 +78,19 @@ static int try_setting(struct search *search, const struct setting *setting, str
         return status;
     const struct trial trial = {
         .setting = *setting,
-        .number = search->count,
+        .number = search->trials_count,
         .bytes = plan->is_host ? usage_total_bytes(&plan->peak)
                                : memory_plan_required_bytes(usage_device_bytes(&plan->peak)),
         .sent_bytes = plan->peak.traffic.sent_bytes,
-        .crossed_bytes = plan->rank0.transfer_bytes,
+        .transfer_bytes = plan->rank0.transfer_bytes,
         .flops = plan->flops};
     if (trial.bytes < search->smallest_bytes) {
         search->smallest_bytes = trial.bytes;
-        search->smallest = *setting;
+        search->smallest_setting = *setting;
     }
-    if (trial.bytes <= search->options->fits_bytes && !is_listed(search, &trial)) {
-        assert(search->count < SETTINGS_MAX);
-        search->list[search->count++] = trial;
+    if (trial.bytes <= search->options->fits_bytes && !is_duplicate(search, &trial)) {
+        assert(search->trials_count < SETTINGS_MAX);
+        search->trials[search->trials_count++] = trial;
     }
     return 0;
 }
@@ -101,14 +101,14 @@ static int compare_u64(uint64_t a, uint64_t b)
 }
 
 /* Orders by bytes between ranks, computation, bytes between host and device, then trial number. */
-static int by_cost(const void *a, const void *b)
+static int compare_cost(const void *a, const void *b)
 {
     const struct trial *x = a, *y = b;
     int order = compare_u64(x->sent_bytes, y->sent_bytes);
     if (!order)
         order = (x->flops > y->flops) - (x->flops < y->flops);
     if (!order)
-        order = compare_u64(x->crossed_bytes, y->crossed_bytes);
+        order = compare_u64(x->transfer_bytes, y->transfer_bytes);
     return order ? order : compare_u64(x->number, y->number);
 }
 
@@ -150,7 +150,7 @@ static int try_strategy(struct search *search, uint32_t strategy, uint64_t micro
     return status;
 }
 
-/* The given strategy comes first, so that it is listed among equals. */
+/* The given strategy comes first, so that it wins among equals. */
 static int try_strategies(struct search *search, uint64_t micro, bool is_host, struct err *err)
 {
     uint32_t given = search->options->config->parallel.strategy;
@@ -168,16 +168,16 @@ static int search_settings(struct search *search, struct err *err)
     int status = trainer_dry_run_backend(search->options->config, &model, err);
     for (; !status; micro /= 2) {
         status = try_strategies(search, micro, model->is_host, err);
-        if (search->count > 0 || micro % 2 != 0)
+        if (search->trials_count > 0 || micro % 2 != 0)
             break;
     }
-    qsort(search->list, search->count, sizeof search->list[0], by_cost);
+    qsort(search->trials, search->trials_count, sizeof search->trials[0], compare_cost);
     return status;
 }
 
 /* Formats the overrides: "parallel.strategy=zero1 model.recompute=1". */
-static void describe(const struct search *search, const struct setting *setting,
-                     char text[SET_BYTES])
+static void format_overrides(const struct search *search, const struct setting *setting,
+                             char text[SET_BYTES])
 {
     const struct train_config *given = search->options->config;
     int used = snprintf(text, SET_BYTES, "parallel.strategy=%s", strategy_names[setting->strategy]);
@@ -209,15 +209,15 @@ static int print_json(const struct search *search, struct err *err)
     jsonx_write_u64(&output.json, "ranks_count", search->options->ranks);
     jsonx_write_u64(&output.json, "limit_bytes", search->options->fits_bytes);
     jsonx_begin_array(&output.json, "fits");
-    for (size_t i = 0; i < search->count; i++) {
-        const struct trial *trial = &search->list[i];
-        describe(search, &trial->setting, text);
+    for (size_t i = 0; i < search->trials_count; i++) {
+        const struct trial *trial = &search->trials[i];
+        format_overrides(search, &trial->setting, text);
         jsonx_begin_object(&output.json, NULL);
         jsonx_write_string(&output.json, "set", text);
         jsonx_write_u64(&output.json, "memory_bytes", trial->bytes);
         jsonx_write_u64(&output.json, "sent_bytes", trial->sent_bytes);
         jsonx_write_f64(&output.json, "flops", trial->flops);
-        jsonx_write_u64(&output.json, "crossed_bytes", trial->crossed_bytes);
+        jsonx_write_u64(&output.json, "crossed_bytes", trial->transfer_bytes);
         jsonx_end_object(&output.json);
     }
     jsonx_end_array(&output.json);
@@ -228,23 +228,23 @@ static void print_text(const struct search *search)
 {
     char text[SET_BYTES], size[STR_SIZE_BYTES];
     printf("%10s  %10s  %8s  %10s  %s\n", "memory", "sent", "flops", "crossed", "set");
-    for (size_t i = 0; i < search->count && i < SHOWN_MAX; i++) {
-        const struct trial *trial = &search->list[i];
-        describe(search, &trial->setting, text);
+    for (size_t i = 0; i < search->trials_count && i < LINES_MAX; i++) {
+        const struct trial *trial = &search->trials[i];
+        format_overrides(search, &trial->setting, text);
         printf("%10s", str_format_size(trial->bytes, size));
         printf("  %10s", str_format_size(trial->sent_bytes, size));
         printf("  %8.3g", trial->flops);
-        printf("  %10s  %s\n", str_format_size(trial->crossed_bytes, size), text);
+        printf("  %10s  %s\n", str_format_size(trial->transfer_bytes, size), text);
     }
-    if (search->count > SHOWN_MAX)
-        printf("and %zu more\n", search->count - SHOWN_MAX);
+    if (search->trials_count > LINES_MAX)
+        printf("and %zu more\n", search->trials_count - LINES_MAX);
 }
 
-static int nothing_fits(const struct search *search, struct err *err)
+static int fail_nothing_fits(const struct search *search, struct err *err)
 {
     char smallest[STR_SIZE_BYTES], limit[STR_SIZE_BYTES], set[SET_BYTES];
     bool is_image = search->options->config->model.type == MODEL_VIT;
-    describe(search, &search->smallest, set);
+    format_overrides(search, &search->smallest_setting, set);
     err_set(err, -ENOMEM, "no setting fits");
     err_expected(err, "at most %s per rank", str_format_size(search->options->fits_bytes, limit));
     err_found(err, "at least %s, with %s", str_format_size(search->smallest_bytes, smallest), set);
@@ -263,8 +263,8 @@ int dry_run_fits(const struct dry_run_options *options, struct err *err)
     search->options = options;
     search->smallest_bytes = UINT64_MAX;
     int status = search_settings(search, err);
-    if (!status && search->count == 0)
-        status = nothing_fits(search, err);
+    if (!status && search->trials_count == 0)
+        status = fail_nothing_fits(search, err);
     else if (!status && options->as_json)
         status = print_json(search, err);
     else if (!status)

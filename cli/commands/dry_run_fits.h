@@ -12,7 +12,7 @@ enum { DRY_RUN_RANKS_MAX = 64 };
 
 struct dry_run_plan {
     struct trainer_dry_run rank0;
-    struct usage peak;                      /* the maximum over ranks, for each number */
+    struct usage peak;                      /* the maximum over ranks of each figure */
     struct usage usages[DRY_RUN_RANKS_MAX]; /* of the first ranks */
     double flops;                           /* the maximum over ranks */
     uint64_t checkpoint_bytes;              /* of all ranks */

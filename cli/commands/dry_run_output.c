@@ -92,7 +92,7 @@ static void write_run(struct jsonx_writer *json, const struct dry_run_options *o
     jsonx_write_u64(json, "micro_batches_count", plan->rank0.micros_count);
 }
 
-static int print_one(const struct dry_run_options *options, struct err *err)
+static int print_configured_strategy(const struct dry_run_options *options, struct err *err)
 {
     struct dry_run_plan *plan = malloc(sizeof *plan);
     if (!plan)
@@ -155,7 +155,7 @@ static void print_plan(struct jsonx_writer *json, const struct dry_run_options *
     jsonx_end_object(json);
 }
 
-static int print_all(const struct dry_run_options *options, struct err *err)
+static int print_all_strategies(const struct dry_run_options *options, struct err *err)
 {
     struct dry_run_plan *plan = malloc(sizeof *plan);
     struct train_config *config = malloc(sizeof *config);
@@ -212,5 +212,6 @@ int dry_run(const struct dry_run_options *options, struct err *err)
     log_assumptions(options);
     if (options->fits_bytes > 0)
         return dry_run_fits(options, err);
-    return options->all_strategies ? print_all(options, err) : print_one(options, err);
+    return options->all_strategies ? print_all_strategies(options, err)
+                                   : print_configured_strategy(options, err);
 }

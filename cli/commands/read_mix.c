@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define QUALITY_ENOUGH 0.97 /* relative to a full shuffle; the goal of the advice */
+#define QUALITY_GOAL 0.97 /* relative to a full shuffle */
 
 static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
 {
@@ -26,12 +26,13 @@ static int add_weighted(struct read_mix *mix, const char *text, struct err *err)
     return 0;
 }
 
-int read_mix_init(struct read_mix *mix, const char *dataset, const struct option_list *weighted,
-                  struct err *err)
+int read_mix_init(struct read_mix *mix, const char *dataset,
+                  const struct option_list *weighted_datasets, struct err *err)
 {
-    size_t count = (dataset ? 1 : 0) + weighted->count;
+    size_t count = (dataset ? 1 : 0) + weighted_datasets->count;
     if (count == 0 || count > MIX_DATASETS_MAX) {
-        err_set(err, -EINVAL, weighted->count ? "too many datasets" : "there is no dataset");
+        err_set(err, -EINVAL,
+                weighted_datasets->count ? "too many datasets" : "there is no dataset");
         err_expected(err, "DATASET, or --mix DATASET=WEIGHT for each of at most %d",
                      MIX_DATASETS_MAX);
         return -EINVAL;
@@ -40,8 +41,8 @@ int read_mix_init(struct read_mix *mix, const char *dataset, const struct option
         mix->sources[mix->count++] =
             (struct loader_source){.path = dataset, .weight = MIX_WEIGHT_UNIT};
     int status = 0;
-    for (size_t i = 0; i < weighted->count && !status; i++)
-        status = add_weighted(mix, weighted->items[i], err);
+    for (size_t i = 0; i < weighted_datasets->count && !status; i++)
+        status = add_weighted(mix, weighted_datasets->items[i], err);
     return status;
 }
 
@@ -89,7 +90,7 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
     jsonx_end_array(json);
 }
 
-/* Adds the quality of better parameters to best_sum. */
+/* Adds the quality of the best parameters to best_sum. */
 static int write_dataset_quality(struct jsonx_writer *json, const struct loader_dataset *dataset,
                                  const struct quality *current, struct quality *best_sum,
                                  struct err *err)
@@ -97,7 +98,7 @@ static int write_dataset_quality(struct jsonx_writer *json, const struct loader_
     struct order_params best;
     struct quality best_quality;
     int status =
-        quality_improve(&dataset->order, current->batch, QUALITY_ENOUGH, &best, &best_quality, err);
+        quality_improve(&dataset->order, current->batch, QUALITY_GOAL, &best, &best_quality, err);
     if (status)
         return status;
     quality_add(best_sum, &best_quality);

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Sets sink->name: "key" or "key#window". */
-static int set_name(struct read_sink *sink, const struct batch_item *item, struct err *err)
+/* Sets sink->name to "key" or "key#window". */
+static int set_sample_name(struct read_sink *sink, const struct batch_item *item, struct err *err)
 {
     str_clear(&sink->name);
     str_add(&sink->name, item->key, item->key_bytes);
@@ -32,7 +32,7 @@ static int32_t stored_label(const struct batch_item *item)
     return label;
 }
 
-/* For an image that may be mixed, also writes the partner's label and the weight. */
+/* With mixup or CutMix, also writes the partner's label and the weight. */
 static void write_labels(struct jsonx_writer *json, const struct batch *batch, uint32_t n)
 {
     const struct batch_field *labels = batch_field_named(batch, "label"),
@@ -136,7 +136,7 @@ static int write_image(struct read_sink *sink, const struct batch *batch, uint32
     for (uint64_t y = 0; y < field->shape[1]; y++, row += field->stride_bytes[1])
         str_add(&sink->file, row, field->shape[2] * 3);
     if (str_status(&sink->file))
-        return err_set(err, -ENOMEM, "out of memory for a picture");
+        return err_set(err, -ENOMEM, "out of memory for an image");
     return write_file(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
 }
 
@@ -190,7 +190,7 @@ int read_sink_write(struct read_sink *sink, const struct batch *batch, struct er
         sink->sequence_digest += digest_sequence_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;
         if (needs_names)
-            status = set_name(sink, item, err);
+            status = set_sample_name(sink, item, err);
         if (!status && sink->print != READ_PRINT_NONE)
             status = print_item(sink, batch, i, err);
         if (!status && sink->folder)

@@ -15,7 +15,7 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Zero except the first seven members. Owner thread. */
+/* Set the first seven members and zero the others. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
@@ -23,8 +23,8 @@ struct read_sink {
     bool force;
     /* uses a folder per dataset and epoch, because keys may repeat */
     bool is_mix;
-    struct io *io;    /* of folder */
-    bool is_terminal; /* prints keys to a terminal, formatted by display.h */
+    struct io *io;    /* backend of folder */
+    bool is_terminal; /* stdout is a terminal: formats keys with display.h */
 
     uint64_t samples_count, skipped_count, files_count;
     uint64_t set_digest, sequence_digest; /* as in sampler/sampler.h */

@@ -18,7 +18,7 @@ static bool wait_for_step_end(const struct read_stop *stop, struct loader *loade
     return is_ready && clock_now_ns() < until_ns;
 }
 
-/* Advises to start after the last complete step, which repeats repeated_count samples. */
+/* Advises resuming after the last complete step; that repeats repeated_count samples. */
 static int set_stop_error(const struct read_stop *stop, const struct cursor *cursor,
                           uint64_t repeated_count, struct err *err)
 {
@@ -39,8 +39,8 @@ int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t sampl
                    struct err *err)
 {
     if (stop->is_step_complete)
-        stop->complete_samples_count = samples_count;
-    if (!atomic_load(stop->requested))
+        stop->samples_in_complete_steps = samples_count;
+    if (!atomic_load(stop->stop_flag))
         return 0;
     if (!stop->requested_ns)
         stop->requested_ns = clock_now_ns();
@@ -50,5 +50,5 @@ int read_stop_poll(struct read_stop *stop, struct loader *loader, uint64_t sampl
                         (stop->count && cursor.position - stop->start == stop->count);
     if (stop->is_step_complete ? has_read_all : wait_for_step_end(stop, loader))
         return 0;
-    return set_stop_error(stop, &cursor, samples_count - stop->complete_samples_count, err);
+    return set_stop_error(stop, &cursor, samples_count - stop->samples_in_complete_steps, err);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct job {
+struct decode_job {
     struct verify_member member; /* its strings and data point into bytes */
     struct str bytes;
     struct err err;
@@ -20,7 +20,7 @@ struct verify_decode {
     void *context;
     struct thread_pool *pool;
     struct image_checker *checkers[THREAD_POOL_THREADS_MAX]; /* one per worker */
-    struct job jobs[VERIFY_DECODE_MEMBERS_MAX];
+    struct decode_job jobs[VERIFY_DECODE_MEMBERS_MAX];
     size_t count;
     uint64_t bytes;
 };
@@ -58,7 +58,7 @@ void verify_decode_close(struct verify_decode *decode)
 static void run_job(void *context, size_t tile, unsigned worker)
 {
     struct verify_decode *decode = context;
-    struct job *job = &decode->jobs[tile];
+    struct decode_job *job = &decode->jobs[tile];
     job->err = (struct err){.offset = ERR_NO_OFFSET};
     job->status = verify_member_image(decode->checkers[worker], &job->member, true, &job->err);
 }
@@ -67,7 +67,7 @@ void verify_decode_flush(struct verify_decode *decode)
 {
     thread_pool_run(decode->pool, decode->count, run_job, decode);
     for (size_t i = 0; i < decode->count; i++) {
-        const struct job *job = &decode->jobs[i];
+        const struct decode_job *job = &decode->jobs[i];
         const struct verify_problem problem = {.kind = VERIFY_IMAGE,
                                                .path = job->member.path,
                                                .key = job->member.key,
@@ -82,7 +82,7 @@ void verify_decode_flush(struct verify_decode *decode)
 int verify_decode_add(struct verify_decode *decode, const struct verify_member *member,
                       struct err *err)
 {
-    struct job *job = &decode->jobs[decode->count];
+    struct decode_job *job = &decode->jobs[decode->count];
     const char *texts[] = {member->path, member->key, member->extension};
     size_t at = member->size_bytes;
     str_clear(&job->bytes);

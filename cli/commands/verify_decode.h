@@ -1,5 +1,5 @@
 /*
- * verify_decode — decodes on all CPUs the images that a single-threaded pass over shards finds.
+ * verify_decode — decodes in parallel the images that a single-threaded pass over shards finds.
  *
  * Copies members into a batch, decodes a full batch in parallel, and then reports its bad images in
  * order.
@@ -12,7 +12,7 @@
 
 enum {
     VERIFY_DECODE_MEMBERS_MAX = 256,    /* per batch */
-    VERIFY_DECODE_BYTES_MAX = 64 << 20, /* per batch, plus one member beyond it */
+    VERIFY_DECODE_BYTES_MAX = 64 << 20, /* per batch; the last member may exceed it */
 };
 
 /* Owner thread. */

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int set_bad(const struct verify_member *member, uint64_t offset_in_member, const char *what,
-                   struct err *err)
+static int set_bad_member(const struct verify_member *member, uint64_t offset_in_member,
+                          const char *what, struct err *err)
 {
     err_set(err, -EBADMSG, "%s in %.160s.%s", what, member->key, member->extension);
     err_at(err, member->path, (int64_t)(member->offset + offset_in_member));
@@ -30,21 +30,22 @@ static int check_against_index(const struct verify_member *member, struct err *e
     if (ppm_begin(&ppm, member->data, member->size_bytes, NULL, &info, &detail) == 0 &&
         ppm.width == picture->width && ppm.header_bytes == picture->pixels_offset)
         return 0;
-    set_bad(member, 0, "image does not match the index", err);
+    set_bad_member(member, 0, "image does not match the index", err);
     err_expected(err, "a PPM of width %" PRIu32 " with a header of %" PRIu32 " bytes",
                  picture->width, picture->pixels_offset);
     return -EBADMSG;
 }
 
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
-                        bool decodes, struct err *err)
+                        bool decodes_fully, struct err *err)
 {
     char what[64];
     struct err detail = {0};
     struct pixels_info info;
-    int status = decodes ? image_check(checker, member->data, member->size_bytes, NULL, &detail)
-                         : image_check_headers(checker, member->data, member->size_bytes, NULL,
-                                               &info, &detail);
+    int status =
+        decodes_fully
+            ? image_check(checker, member->data, member->size_bytes, NULL, &detail)
+            : image_check_headers(checker, member->data, member->size_bytes, NULL, &info, &detail);
     if (status == 0)
         return check_against_index(member, err);
     if (status != -EBADMSG) {
@@ -53,7 +54,7 @@ int verify_member_image(struct image_checker *checker, const struct verify_membe
     }
     snprintf(what, sizeof what, "undecodable %s",
              image_kind_name(image_kind_of(member->data, member->size_bytes)));
-    set_bad(member, detail.offset > 0 ? (uint64_t)detail.offset : 0, what, err);
+    set_bad_member(member, detail.offset > 0 ? (uint64_t)detail.offset : 0, what, err);
     err_found(err, "%.120s%s%.120s", detail.what, detail.found[0] ? ": " : "", detail.found);
     return -EBADMSG;
 }
@@ -65,7 +66,7 @@ static int check_class(const struct dataset *dataset, const struct verify_member
     uint64_t count = dataset ? dataset->classes_count : 0;
     if (class_number_parse(member->data, member->size_bytes, count, &number) == 0)
         return 0;
-    set_bad(member, 0, "invalid class number", err);
+    set_bad_member(member, 0, "invalid class number", err);
     if (count)
         err_expected(err, "a decimal number below %" PRIu64, count);
     else
@@ -80,12 +81,13 @@ static int check_tokens(const struct dataset *dataset, const struct verify_membe
 {
     struct npy npy;
     struct err detail = {0};
-    enum dtype wanted = strcmp(dataset->text.element, "uint32") == 0 ? DTYPE_U32 : DTYPE_U16;
+    enum dtype expected_dtype =
+        strcmp(dataset->text.element, "uint32") == 0 ? DTYPE_U32 : DTYPE_U16;
     int status = npy_decode_header(member->data, member->size_bytes, member->size_bytes,
                                    member->path, &npy, &detail);
-    if (!status && npy.dtype == wanted && npy.header_bytes == dataset->text.header_bytes)
+    if (!status && npy.dtype == expected_dtype && npy.header_bytes == dataset->text.header_bytes)
         return 0;
-    set_bad(member, 0, "invalid tokens", err);
+    set_bad_member(member, 0, "invalid tokens", err);
     err_expected(err, "a .npy of %s after a header of %" PRIu32 " bytes", dataset->text.element,
                  dataset->text.header_bytes);
     if (status)

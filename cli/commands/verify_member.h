@@ -16,9 +16,9 @@ int verify_member_content(const struct dataset *dataset, const struct verify_mem
                           enum verify_kind *ret_kind, struct err *err);
 /* Checks an image's headers, or decodes it completely. -EBADMSG as above, -ENOMEM. */
 int verify_member_image(struct image_checker *checker, const struct verify_member *member,
-                        bool decodes, struct err *err);
-/* Whether a sample needs only one of them: both are images of one name, "left.jpg" and
- * "left.png". */
+                        bool decodes_fully, struct err *err);
+/* Whether a sample needs only one of these fields: both are images and differ only in their
+ * extension, like "left.jpg" and "left.png". */
 bool verify_member_is_alternative(const char *a, const char *b);
 
 #endif

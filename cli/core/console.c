@@ -11,56 +11,57 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { REDRAW_NS = 100 * 1000 * 1000 };
-#define LINE_EVERY_NS (10 * CLOCK_NS_PER_S)
+enum { REDRAW_INTERVAL_NS = 100 * 1000 * 1000 };
+#define LINE_INTERVAL_NS (10 * CLOCK_NS_PER_S)
 
-unsigned console_columns_or(int descriptor, unsigned fallback)
+unsigned console_columns(int descriptor, unsigned fallback)
 {
     struct winsize size;
     return ioctl(descriptor, TIOCGWINSZ, &size) || size.ws_col == 0 ? fallback : size.ws_col;
 }
 
 /* Requires the lock. */
-static void wipe_bar(struct console *console)
+static void erase_bar(struct console *console)
 {
-    if (!console->drawn)
+    if (!console->is_bar_drawn)
         return;
     fputs("\r\033[K", stderr);
     signals_set_exit_text(NULL);
-    console->drawn = false;
+    console->is_bar_drawn = false;
 }
 
 /* Requires the lock. */
 static void draw_bar(struct console *console)
 {
     char text[CONSOLE_BAR_BYTES_MAX];
-    unsigned columns = console->terminal
-                           ? console_columns_or(STDERR_FILENO, CONSOLE_COLUMNS_DEFAULT) - 1
+    unsigned columns = console->is_terminal
+                           ? console_columns(STDERR_FILENO, CONSOLE_COLUMNS_DEFAULT) - 1
                            : CONSOLE_BAR_BYTES_MAX;
     progress_format(&console->progress, columns, text);
-    fprintf(stderr, console->terminal ? "\r%s\033[K" : "%s\n", text);
+    fprintf(stderr, console->is_terminal ? "\r%s\033[K" : "%s\n", text);
     fflush(stderr);
-    if (console->terminal)
+    if (console->is_terminal)
         signals_set_exit_text("\n"); /* ends the bar's line before the shell's prompt */
-    console->drawn = console->terminal;
+    console->is_bar_drawn = console->is_terminal;
 }
 
 static void write_log(void *context, enum log_level level, const char *line)
 {
     struct console *console = context;
     const char *prefix = level == LOG_ERROR ? "error: " : level == LOG_WARN ? "warning: " : "";
-    const char *color = !console->color      ? ""
+    const char *color = !console->uses_color ? ""
                         : level == LOG_ERROR ? "\033[31m"
                         : level == LOG_WARN  ? "\033[33m"
                                              : "";
-    const char *rank = level >= LOG_WARN || !console->is_first_rank ? console->rank : "";
-    struct str shown = {0};
-    display_add(&shown, line);
+    const char *rank = level >= LOG_WARN || !console->is_first_rank ? console->rank_prefix : "";
+    struct str display_text = {0};
+    display_add(&display_text, line);
     pthread_mutex_lock(&console->lock);
-    wipe_bar(console);
-    fprintf(stderr, "%s%s%s%s%s\n", color, prefix, *color ? "\033[0m" : "", rank, str_text(&shown));
+    erase_bar(console);
+    fprintf(stderr, "%s%s%s%s%s\n", color, prefix, *color ? "\033[0m" : "", rank,
+            str_text(&display_text));
     pthread_mutex_unlock(&console->lock);
-    str_deinit(&shown);
+    str_deinit(&display_text);
 }
 
 void console_init(struct console *console)
@@ -68,9 +69,9 @@ void console_init(struct console *console)
     *console = (struct console){.is_first_rank = true};
     pthread_mutex_init(&console->lock, NULL);
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-    bool dumb = !term || !*term || strcmp(term, "dumb") == 0;
-    console->terminal = isatty(STDERR_FILENO) && !dumb;
-    console->color = console->terminal && !(no_color && *no_color);
+    bool is_dumb = !term || !*term || strcmp(term, "dumb") == 0;
+    console->is_terminal = isatty(STDERR_FILENO) && !is_dumb;
+    console->uses_color = console->is_terminal && !(no_color && *no_color);
     console->log = (struct log){.write = write_log, .context = console, .level_min = LOG_INFO};
 }
 
@@ -89,7 +90,7 @@ void console_set_rank(struct console *console, int rank, int ranks)
 {
     if (ranks == 1)
         return;
-    snprintf(console->rank, sizeof console->rank, "rank %d: ", rank);
+    snprintf(console->rank_prefix, sizeof console->rank_prefix, "rank %d: ", rank);
     console->is_first_rank = rank == 0;
     if (console->is_first_rank)
         return;
@@ -107,9 +108,9 @@ void console_error(struct console *console, const struct err *err)
 void console_error_line(struct console *console, const char *line)
 {
     pthread_mutex_lock(&console->lock);
-    wipe_bar(console);
-    fprintf(stderr, "%smillrace:%s %s%s\n", console->color ? "\033[31m" : "",
-            console->color ? "\033[0m" : "", console->rank, line);
+    erase_bar(console);
+    fprintf(stderr, "%smillrace:%s %s%s\n", console->uses_color ? "\033[31m" : "",
+            console->uses_color ? "\033[0m" : "", console->rank_prefix, line);
     pthread_mutex_unlock(&console->lock);
 }
 
@@ -127,20 +128,20 @@ void console_line(struct console *console, const char *format, ...)
     if (console->quiet)
         return;
     char *text = NULL;
-    struct str shown = {0};
+    struct str display_text = {0};
     va_list arguments;
     va_start(arguments, format);
     bool has_text = vasprintf(&text, format, arguments) >= 0;
     va_end(arguments);
     if (has_text)
-        add_lines(&shown, text);
+        add_lines(&display_text, text);
     pthread_mutex_lock(&console->lock);
-    wipe_bar(console);
-    fprintf(stderr, "%s\n", str_text(&shown));
-    if (!console->terminal)
+    erase_bar(console);
+    fprintf(stderr, "%s\n", str_text(&display_text));
+    if (!console->is_terminal)
         console->drawn_ns = clock_now_ns(); /* log lines also delay the next progress line */
     pthread_mutex_unlock(&console->lock);
-    str_deinit(&shown);
+    str_deinit(&display_text);
     free(has_text ? text : NULL);
 }
 
@@ -149,12 +150,12 @@ void progress_begin(struct console *console, const char *label, enum progress_un
     pthread_mutex_lock(&console->lock);
     snprintf(console->label, sizeof console->label, "%s", label);
     console->progress = (struct progress){.label = console->label, .unit = unit};
-    console->updated = false;
+    console->has_update = false;
     console->began_ns = clock_now_ns();
     /* A new bar keeps the redraw time of the bar that it replaces. */
-    if (!console->active)
+    if (!console->is_bar_active)
         console->drawn_ns = console->began_ns;
-    console->active = true;
+    console->is_bar_active = true;
     pthread_mutex_unlock(&console->lock);
 }
 
@@ -166,14 +167,14 @@ void progress_update(void *context, uint64_t done, uint64_t total)
     uint64_t now = clock_now_ns();
     pthread_mutex_lock(&console->lock);
     struct progress *progress = &console->progress;
-    if (!console->updated)
+    if (!console->has_update)
         progress->done_before = done;
-    console->updated = true;
+    console->has_update = true;
     progress->done = done;
     progress->total = total;
     progress->elapsed_ns = now - console->began_ns;
-    uint64_t pause = console->terminal ? REDRAW_NS : LINE_EVERY_NS;
-    if (console->active && now - console->drawn_ns >= pause) {
+    uint64_t interval_ns = console->is_terminal ? REDRAW_INTERVAL_NS : LINE_INTERVAL_NS;
+    if (console->is_bar_active && now - console->drawn_ns >= interval_ns) {
         draw_bar(console);
         console->drawn_ns = now;
     }
@@ -183,14 +184,14 @@ void progress_update(void *context, uint64_t done, uint64_t total)
 void progress_end(struct console *console)
 {
     pthread_mutex_lock(&console->lock);
-    wipe_bar(console);
-    console->active = false;
+    erase_bar(console);
+    console->is_bar_active = false;
     pthread_mutex_unlock(&console->lock);
 }
 
 void progress_hide(struct console *console)
 {
     pthread_mutex_lock(&console->lock);
-    wipe_bar(console);
+    erase_bar(console);
     pthread_mutex_unlock(&console->lock);
 }

@@ -1,8 +1,8 @@
 /*
  * console — writes log lines, errors and a progress bar to stderr, without mixing them.
  *
- * On a terminal the bar is one line, redrawn at most ten times a second. Elsewhere a progress line
- * follows ten seconds without output. --quiet suppresses progress. NO_COLOR is honored.
+ * On a terminal the bar is one line, redrawn at most ten times a second. Elsewhere, a progress line
+ * appears after ten seconds without output. --quiet suppresses progress. NO_COLOR is honored.
  *
  * Thread-safe.
  */
@@ -33,15 +33,15 @@ struct progress {
     uint64_t elapsed_ns;
 };
 
-/* Guarded by lock, except quiet, terminal, color, rank and is_first_rank, which are set before
- * other threads start. */
+/* Guarded by lock, except quiet, is_terminal, uses_color, rank_prefix and is_first_rank: these are
+ * set before other threads start. */
 struct console {
     pthread_mutex_t lock;
-    bool quiet, terminal, color;
+    bool quiet, is_terminal, uses_color;
     struct log log;
-    char rank[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; "" for a single rank */
+    char rank_prefix[CONSOLE_RANK_BYTES_MAX]; /* "rank 3: "; "" for a single rank */
     bool is_first_rank;
-    bool active, drawn, updated;
+    bool is_bar_active, is_bar_drawn, has_update;
     char label[CONSOLE_LABEL_BYTES_MAX];
     struct progress progress;
     uint64_t began_ns, drawn_ns;
@@ -72,8 +72,8 @@ void progress_hide(struct console *console);
 
 /* Returns the terminal's number of columns, or `fallback` if the descriptor is not a terminal or
  * the terminal has no size, as under mpirun. */
-unsigned console_columns_or(int descriptor, unsigned fallback);
-/* Formats the bar, without a newline, in at most `columns`. Pure. Returns text. */
+unsigned console_columns(int descriptor, unsigned fallback);
+/* Formats the bar, without a newline, in at most `columns` columns. Pure. Returns text. */
 const char *progress_format(const struct progress *progress, unsigned columns,
                             char text[CONSOLE_BAR_BYTES_MAX]);
 

@@ -24,7 +24,8 @@ static bool parse_count_or_percent(const char *text, double *ret_value, bool *re
                            : *ret_value <= COUNT_MAX && *ret_value == (double)(int64_t)*ret_value;
 }
 
-int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err)
+int error_limit_parse(const char *text, bool skips_errors, struct error_limit *ret_limit,
+                      struct err *err)
 {
     struct error_limit limit = {.count_max = -1};
     if (!text) {
@@ -32,19 +33,19 @@ int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limi
         return 0;
     }
     double value;
-    bool percent;
-    if (!parse_count_or_percent(text, &value, &percent)) {
+    bool is_percent;
+    if (!parse_count_or_percent(text, &value, &is_percent)) {
         err_set(err, -EINVAL, "--max-errors has an invalid value");
         err_expected(err, "a whole number, or a percentage such as 1%%");
         err_found(err, "\"%s\"", text);
         return EXIT_USAGE;
     }
-    if (!skips) {
+    if (!skips_errors) {
         err_set(err, -EINVAL, "--max-errors needs --on-error skip");
         err_advise(err, "add --on-error skip");
         return EXIT_USAGE;
     }
-    if (percent && value > 0)
+    if (is_percent && value > 0)
         limit.fraction_max = value / 100;
     else
         limit.count_max = (int64_t)value;

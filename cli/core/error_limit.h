@@ -15,8 +15,9 @@ struct error_limit {
     double fraction_max; /* of all items; 0: no limit */
 };
 
-/* text: the value of --max-errors; NULL: no limit. skips: --on-error skip was given, which a limit
- * requires. EXIT_USAGE with detail. */
-int error_limit_parse(const char *text, bool skips, struct error_limit *ret_limit, struct err *err);
+/* text: the value of --max-errors; NULL: no limit. skips_errors: --on-error skip was given; a limit
+ * requires it. EXIT_USAGE with detail. */
+int error_limit_parse(const char *text, bool skips_errors, struct error_limit *ret_limit,
+                      struct err *err);
 
 #endif

@@ -23,7 +23,7 @@ void output_abort(struct output *output)
     str_deinit(&output->text);
 }
 
-/* Names for keys that are not self-explanatory. */
+/* Labels for keys that are not self-explanatory. */
 static const struct {
     const char *key, *label;
 } labels[] = {
@@ -35,7 +35,7 @@ static const struct {
 
 /* "mean_sample_bytes" -> "mean sample"; "read_bytes_per_second" -> "read per second";
  * "of_limit_fraction" -> "of limit" */
-static void add_name(struct str *out, const char *key)
+static void add_label(struct str *out, const char *key)
 {
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++)
         if (strcmp(key, labels[i].key) == 0) {
@@ -67,7 +67,7 @@ static void add_name(struct str *out, const char *key)
         str_add(out, *at == '_' ? " " : at, 1);
 }
 
-/* exact: also prints the bytes */
+/* exact: also adds the number of bytes */
 static void add_number(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     uint64_t whole = 0;
@@ -105,24 +105,24 @@ static void add_number(struct str *out, const char *key, const struct json_t *va
 static void add_scalar(struct str *out, const char *key, const struct json_t *value, bool exact)
 {
     const char *text;
-    bool truth;
+    bool flag;
     if (jsonx_text(value, &text) == 0)
         display_add(out, text);
-    else if (jsonx_bool(value, &truth) == 0)
-        str_add_text(out, truth ? "yes" : "no");
+    else if (jsonx_bool(value, &flag) == 0)
+        str_add_text(out, flag ? "yes" : "no");
     else if (jsonx_kind(value) == JSON_KIND_NULL)
         str_add_text(out, "-");
     else
         add_number(out, key, value, exact);
 }
 
-/* In a cell: "val loss 1.2, val accuracy 0.5". */
+/* Adds to a cell: "val loss 1.2, val accuracy 0.5". */
 static int add_entry_to_cell(void *context, const char *key, struct json_t *value)
 {
     struct str *out = context;
     if (out->bytes > 0)
         str_add_text(out, ", ");
-    add_name(out, key);
+    add_label(out, key);
     str_add_text(out, " ");
     add_scalar(out, key, value, false);
     return 0;
@@ -157,7 +157,7 @@ static void add_cell(struct str *out, const char *key, const struct json_t *valu
     str_add_text(out, are_numbers ? "]" : "");
 }
 
-/* Adds text from column `at` on, wrapped to `columns`. */
+/* Adds text starting at column `at`, wrapped to `columns`. */
 static void add_wrapped(struct str *out, const char *text, size_t at, unsigned columns)
 {
     const size_t indent = at;
@@ -190,7 +190,7 @@ struct table {
     size_t count;
     size_t column; /* of the current cell */
     unsigned indent;
-    bool measure;
+    bool is_measuring;
 };
 
 static int add_column(void *context, const char *key, struct json_t *value)
@@ -202,15 +202,15 @@ static int add_column(void *context, const char *key, struct json_t *value)
     return 0;
 }
 
-static void add_table_cell(struct table *table, const char *text, bool last)
+static void add_table_cell(struct table *table, const char *text, bool is_last)
 {
     size_t columns = display_columns(text), *width = &table->widths[table->column++];
-    if (table->measure) {
+    if (table->is_measuring) {
         *width = columns > *width ? columns : *width;
         return;
     }
     str_add_text(table->out, text);
-    if (!last)
+    if (!is_last)
         str_add_fill(table->out, ' ', *width - columns + 2);
 }
 
@@ -218,17 +218,17 @@ static void add_table_line(struct table *table, const struct json_t *row)
 {
     struct str text = {0};
     table->column = 0;
-    if (!table->measure)
+    if (!table->is_measuring)
         str_add_fill(table->out, ' ', table->indent);
     for (size_t c = 0; c < table->count; c++) {
         str_clear(&text);
         if (row)
             add_cell(&text, table->columns[c], jsonx_get(row, table->columns[c]), false);
         else
-            add_name(&text, table->columns[c]);
+            add_label(&text, table->columns[c]);
         add_table_cell(table, str_text(&text), c + 1 == table->count);
     }
-    if (!table->measure)
+    if (!table->is_measuring)
         str_add_text(table->out, "\n");
     str_merge_status(table->out, &text);
     str_deinit(&text);
@@ -244,7 +244,7 @@ static void add_table_lines(struct table *table, const struct json_t *rows)
 struct layout {
     struct str *out;
     unsigned indent, columns;
-    size_t value_column; /* column of the values */
+    size_t value_column;
 };
 
 static bool is_table(const struct json_t *value)
@@ -258,15 +258,16 @@ static bool is_block(const struct json_t *value)
     return jsonx_kind(value) == JSON_KIND_OBJECT && jsonx_count(value) > 0;
 }
 
-static int measure_name(void *context, const char *key, struct json_t *value)
+static int measure_label(void *context, const char *key, struct json_t *value)
 {
     struct layout *layout = context;
     struct str name = {0};
     if (is_table(value) || is_block(value))
         return 0;
-    add_name(&name, key);
-    size_t wanted = layout->indent + display_columns(str_text(&name)) + 2;
-    layout->value_column = wanted > layout->value_column ? wanted : layout->value_column;
+    add_label(&name, key);
+    size_t needed_column = layout->indent + display_columns(str_text(&name)) + 2;
+    layout->value_column =
+        needed_column > layout->value_column ? needed_column : layout->value_column;
     str_deinit(&name);
     return 0;
 }
@@ -276,20 +277,20 @@ static int add_entry(void *context, const char *key, struct json_t *value);
 static void add_object(struct str *out, unsigned indent, unsigned columns, struct json_t *object)
 {
     struct layout layout = {out, indent, columns, NAME_COLUMNS};
-    jsonx_each(object, measure_name, &layout);
+    jsonx_each(object, measure_label, &layout);
     jsonx_each(object, add_entry, &layout);
 }
 
-/* A table that is too wide is added row by row. */
+/* Adds a table that is too wide row by row. */
 static void add_table(struct str *out, unsigned indent, unsigned columns, struct json_t *rows)
 {
-    struct table table = {.out = out, .indent = indent, .measure = true};
+    struct table table = {.out = out, .indent = indent, .is_measuring = true};
     size_t width = indent;
     jsonx_each(jsonx_at(rows, 0), add_column, &table);
     add_table_lines(&table, rows);
     for (size_t c = 0; c < table.count; c++)
         width += table.widths[c] + (c + 1 < table.count ? 2 : 0);
-    table.measure = false;
+    table.is_measuring = false;
     if (width < columns)
         add_table_lines(&table, rows);
     for (size_t i = 0; i < jsonx_count(rows) && width >= columns; i++) {
@@ -303,7 +304,7 @@ static int add_entry(void *context, const char *key, struct json_t *value)
     struct layout *layout = context;
     enum { INDENT = 2 };
     struct str name = {0};
-    add_name(&name, key);
+    add_label(&name, key);
     size_t at = layout->indent + display_columns(str_text(&name));
     str_add_fill(layout->out, ' ', layout->indent);
     str_add_text(layout->out, str_text(&name));
@@ -335,7 +336,7 @@ static int print_text(const struct str *document, FILE *stream, struct err *err)
     struct str text = {0};
     int status = jsonx_parse(document->data, document->bytes, "result", 0, &root, err);
     if (!status) {
-        add_object(&text, 0, console_columns_or(fileno(stream), UINT_MAX), root);
+        add_object(&text, 0, console_columns(fileno(stream), UINT_MAX), root);
         status = str_status(&text);
     }
     if (!status)

@@ -4,7 +4,7 @@
  *     struct output output;
  *     output_begin(&output);
  *     jsonx_write_u64(&output.json, "samples_count", 3068);
- *     return output_end(&output, common->json, err);
+ *     return output_end(&output, common->json, stdout, err);
  *
  * Text is generated from the same document. Units move from keys to values: "mean_sample_bytes":
  * 28774 becomes `mean sample 28.1 KiB (28774)`, or `28.1 KiB` in a table. A `_share` or `_fraction`
@@ -29,7 +29,7 @@ struct output {
 void output_begin(struct output *output);
 /* Prints to stream and releases the output. -ENOMEM, -EIO. */
 int output_end(struct output *output, bool as_json, FILE *stream, struct err *err);
-/* Like output_end on stdout, for verbs whose main result is files. With quiet, prints nothing
+/* Like output_end on stdout, for verbs that mainly write files. With quiet, prints nothing
  * unless as_json. */
 int output_end_report(struct output *output, bool as_json, bool quiet, struct err *err);
 void output_abort(struct output *output);

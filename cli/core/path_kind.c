@@ -87,9 +87,9 @@ static int kind_of_folder(struct io *io, const char *path, enum path_kind *ret_k
     }
     err_set(err, -ENOTSUP, "not a dataset or a checkpoint");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, DATASET_NAME ", " MANIFEST_NAME " or folders with one in it");
+    err_expected(err, DATASET_NAME ", " MANIFEST_NAME " or folders that contain one");
     err_advise(err,
-               "to make a dataset from a folder of photos or text, run `millrace convert dataset`");
+               "run `millrace convert dataset` to convert a folder of photos or text to a dataset");
     return -ENOTSUP;
 }
 
@@ -101,8 +101,8 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
                                                            [IMAGE_PPM] = PATH_PPM};
     uint8_t head[HEAD_BYTES] = {0};
     struct io_head read;
-    bool trailer;
-    int status = shard_has_trailer(io, path, &trailer, err);
+    bool has_trailer;
+    int status = shard_has_trailer(io, path, &has_trailer, err);
     if (!status)
         status = io_read_head(io, path, HEAD_BYTES, &read, err);
     if (status)
@@ -110,8 +110,8 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
     enum image_kind image = image_kind_of(read.data, read.bytes);
     memcpy(head, read.data, read.bytes);
     free(read.data);
-    /* opening a file that only its name identifies reports any error */
-    if (trailer || str_ends_with_nocase(path, ".tar") ||
+    /* opening a file that only its name identifies reports errors in its content */
+    if (has_trailer || str_ends_with_nocase(path, ".tar") ||
         memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;
     else if (str_ends_with_nocase(path, ".jsonl"))

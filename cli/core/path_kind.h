@@ -8,7 +8,7 @@
 #include "io/io.h"
 
 enum path_kind {
-    PATH_DATASET,     /* dataset.json or its folder, a pattern of shards */
+    PATH_DATASET,     /* dataset.json, its folder, or a pattern of shards */
     PATH_DATASETS,    /* a folder of datasets, as --split creates */
     PATH_SHARD,       /* a file with millrace's trailer, or a plain tar */
     PATH_CHECKPOINT,  /* a step's folder, or its manifest.json */
@@ -25,8 +25,8 @@ enum path_kind {
 
 const char *path_kind_name(enum path_kind kind);
 
-/* Reads a few bytes. ret_path (IO_PATH_BYTES_MAX bytes): the path to open, which is the parent of a
- * manifest.json, the metrics.jsonl of a run folder, and otherwise path. -ENOENT; -ENOTSUP with
+/* Reads a few bytes. ret_path (IO_PATH_BYTES_MAX bytes): the path to open: the parent of a
+ * manifest.json, the metrics.jsonl of a run folder, otherwise path. -ENOENT; -ENOTSUP with
  * detail: not recognized. */
 int path_kind_detect(struct io *io, const char *path, enum path_kind *ret_kind, char *ret_path,
                      struct err *err);

@@ -24,10 +24,10 @@ static void format_amount(enum progress_unit unit, uint64_t amount, char text[32
 
 static void format_rate(const struct progress *progress, char text[40])
 {
-    uint64_t done_here =
+    uint64_t done_by_this_run =
         progress->done > progress->done_before ? progress->done - progress->done_before : 0;
     double rate =
-        progress->elapsed_ns ? (double)done_here / clock_seconds(progress->elapsed_ns) : 0;
+        progress->elapsed_ns ? (double)done_by_this_run / clock_seconds(progress->elapsed_ns) : 0;
     char size[STR_SIZE_BYTES];
     if (progress->unit == PROGRESS_BYTES)
         snprintf(text, 40, "  %s/s", str_format_size((uint64_t)rate, size));
@@ -51,11 +51,12 @@ static void format_time_left(const struct progress *progress, char text[32])
         snprintf(text, 32, "  %.1f h left", seconds / 3600);
 }
 
-static void format_bar(const struct progress *progress, unsigned inner, char *text)
+static void format_bar(const struct progress *progress, unsigned inner_columns, char *text)
 {
-    unsigned filled = (unsigned)((double)inner * (double)progress->done / (double)progress->total);
+    unsigned filled =
+        (unsigned)((double)inner_columns * (double)progress->done / (double)progress->total);
     *text++ = '[';
-    for (unsigned i = 0; i < inner; i++)
+    for (unsigned i = 0; i < inner_columns; i++)
         *text++ = i < filled ? '=' : i == filled ? '>' : ' ';
     *text++ = ']';
     *text = '\0';
@@ -88,27 +89,29 @@ static void format_head(const struct progress *progress, enum head head, char te
 const char *progress_format(const struct progress *progress, unsigned columns,
                             char text[CONSOLE_BAR_BYTES_MAX])
 {
-    struct progress shown = *progress;
+    struct progress clamped = *progress;
     char rate[40], left[32], head[160], tail[96];
     char bar[BAR_COLUMNS_MAX + 8] = "";
     if (columns >= CONSOLE_BAR_BYTES_MAX)
         columns = CONSOLE_BAR_BYTES_MAX - 1;
-    if (shown.total > 0 && shown.done > shown.total)
-        shown.done = shown.total;
+    if (clamped.total > 0 && clamped.done > clamped.total)
+        clamped.done = clamped.total;
     for (enum head shortened = HEAD_COMPLETE; shortened <= HEAD_WITHOUT_LABEL; shortened++) {
-        format_head(&shown, shortened, head);
+        format_head(&clamped, shortened, head);
         if (strlen(head) <= columns)
             break;
     }
-    format_rate(&shown, rate);
-    format_time_left(&shown, left);
+    format_rate(&clamped, rate);
+    format_time_left(&clamped, left);
     snprintf(tail, sizeof tail, "%s%s", rate, left);
 
     size_t used = strlen(head) + strlen(tail);
-    if (shown.total > 0 && used + BAR_COLUMNS_MIN + 4 <= columns) {
-        size_t inner = columns - used - 4;
+    if (clamped.total > 0 && used + BAR_COLUMNS_MIN + 4 <= columns) {
+        size_t inner_columns = columns - used - 4;
         bar[0] = bar[1] = ' ';
-        format_bar(&shown, (unsigned)(inner > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : inner), bar + 2);
+        format_bar(&clamped,
+                   (unsigned)(inner_columns > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : inner_columns),
+                   bar + 2);
     }
     if (used > columns)
         snprintf(tail, sizeof tail, "%s", rate);

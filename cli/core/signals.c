@@ -15,14 +15,14 @@ static atomic_bool counts_only;
 static _Atomic(const char *) exit_text;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2 &&
                   ATOMIC_POINTER_LOCK_FREE == 2,
-              "a handler may touch lock-free atomics only");
+              "a handler may access only lock-free atomics");
 
 static void on_signal(int signal)
 {
     bool is_second_sigint = signal == SIGINT && atomic_fetch_add(&counts.interrupts, 1) > 0;
     if (is_second_sigint && !atomic_load(&counts_only)) {
-        const char *words = atomic_load(&exit_text);
-        ssize_t written = words ? write(STDERR_FILENO, words, strlen(words)) : 0;
+        const char *text = atomic_load(&exit_text);
+        ssize_t written = text ? write(STDERR_FILENO, text, strlen(text)) : 0;
         (void)written;
         temporary_files_remove_all();
         _exit(EXIT_INTERRUPTED);

@@ -10,13 +10,13 @@
 
 #include <stdatomic.h>
 
-/* Installs the handlers. Returns the flag, valid forever: the signal's number, or 0. */
+/* Installs the handlers. Returns the flag: the signal's number, or 0. It stays valid. */
 atomic_int *signals_install(void);
 
 /* Returns the flag, without installing handlers. */
 const atomic_int *signals_stop_flag(void);
 
-/* For a process that must end others first: counts stop requests, and the SIGINTs among them. A
+/* Counts stop requests and the SIGINTs among them, for a process that must end others first. A
  * second SIGINT does not exit. */
 struct signal_counts {
     atomic_uint stops, interrupts;

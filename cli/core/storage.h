@@ -1,5 +1,5 @@
 /*
- * storage — opens backends for the program: they register temporary files and inject faults.
+ * storage — opens backends that register temporary files and inject faults.
  */
 #ifndef MILLRACE_CLI_CORE_STORAGE_H
 #define MILLRACE_CLI_CORE_STORAGE_H

@@ -2,7 +2,7 @@
  * temporary_files — see temporary_files.h.
  *
  *     free ──add──> busy (copying the path) ──> added ──remove──> free
- *                                                 └──remove_all──> gone, for good
+ *                                                 └──remove_all──> gone
  */
 #include "cli/core/temporary_files.h"
 
@@ -26,7 +26,7 @@ struct entry {
 static struct entry entries[FILES_MAX];
 static atomic_bool is_exiting;
 static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2,
-              "a handler may touch lock-free atomics only");
+              "a handler may access only lock-free atomics");
 
 static int claim_entry(const char *path)
 {

@@ -1,8 +1,8 @@
 /*
  * temporary_files — paths to remove if the program exits immediately.
  *
- * Backends of storage_open add single-file outputs while these have a temporary name. Paths that do
- * not fit in the table are left behind.
+ * Backends of storage_open add single-file outputs while these have a temporary name. Paths beyond
+ * the capacity of the table are left behind.
  */
 #ifndef MILLRACE_CLI_CORE_TEMPORARY_FILES_H
 #define MILLRACE_CLI_CORE_TEMPORARY_FILES_H
@@ -13,7 +13,7 @@
  * -1 if the table is full or the path is not local. */
 extern const struct io_temporaries temporary_files;
 
-/* Removes all paths. Async-signal-safe. The program must exit then: threads that add a path block
+/* Removes all paths. Async-signal-safe. The program must then exit: threads that add a path block
  * forever. */
 void temporary_files_remove_all(void);
 

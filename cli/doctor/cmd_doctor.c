@@ -97,7 +97,7 @@ static int run_check(struct doctor_run *run_state, const struct doctor_group *gr
     return status;
 }
 
-/* Stops only between checks, so that each removes its temporary folder. */
+/* Stops only between checks, so that each check removes its temporary folder. */
 static int check_stop(const struct doctor_run *run_state)
 {
     return atomic_load(run_state->stop) ? -EINTR : 0;
@@ -182,10 +182,10 @@ static int run(const struct invocation *invocation, struct err *err)
     return run_state.lacks_count > 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"dir", 0, OPTION_TEXT, offsetof(struct doctor_args, dir), "DIR", NULL,
-     "a folder for outputs and checkpoints, which may not exist yet; a missing requirement for "
-     "writing them is a lack"},
+     "folder for outputs and checkpoints; it need not exist; a missing requirement for writing is "
+     "a lack"},
 };
 
 static const char *const examples[] = {
@@ -200,13 +200,14 @@ const struct verb verb_doctor = {
     .arguments = {"[PATH]...", 0, SIZE_MAX},
     .summary = "Check this machine for millrace and suggest fixes.",
     .details =
-        "Checks the processor, memory, limits, libraries and GPU, and the file system of each PATH "
-        "(a folder or a file in it; by default the current folder): its type, space and features. "
-        "The result of a check is ok, a note (it works, but could be better) or a lack. Probing a "
-        "file system takes a few fsyncs and leaves nothing behind.\n"
-        "The status is 1 if there is a lack. A PATH that cannot be written to is only a note, "
-        "since it may hold data to read; for --dir it is a lack.",
-    .options = OPTION_TABLE(rows),
+
+        "Checks the processor, memory, limits, libraries and GPU, and the file system of each "
+        "PATH (a folder or a file in it; by default the current folder): its type, space and "
+        "features. The result of a check is ok, a note (works, but could be better) or a "
+        "lack. Probing a file system takes a few fsyncs and leaves no files behind.\n"
+        "The status is 1 if there is a lack. An unwritable PATH is only a note, because it "
+        "may hold data to read; an unwritable --dir is a lack.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct doctor_args),
     .run = run,

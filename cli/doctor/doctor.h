@@ -1,8 +1,8 @@
 /*
  * doctor — the checks of `millrace doctor`, as tables: one group per file, one function per check.
  *
- * A check fills a finding: text, facts for --json, and possibly advice. It asks the code that makes
- * millrace's own choices, prints nothing and leaves nothing behind.
+ * A check fills a finding: text, facts for --json, and possibly advice. It calls the code that
+ * makes millrace's own choices, prints nothing and leaves no files behind.
  */
 #ifndef MILLRACE_CLI_DOCTOR_DOCTOR_H
 #define MILLRACE_CLI_DOCTOR_DOCTOR_H
@@ -28,10 +28,10 @@ struct doctor_folder {
     int status;       /* of the probe */
     struct err err;
     struct io_probe probe; /* valid if status is 0 */
-    size_t checks_count;   /* leading checks of doctor_disk that apply */
+    size_t checks_count;   /* that apply, from the first of doctor_disk */
 };
 
-/* Zero except folder and json, which is inside the object of facts. Owner thread. */
+/* Zero except folder and json; json is inside the object of facts. Owner thread. */
 struct doctor_finding {
     const struct doctor_folder *folder; /* NULL except in doctor_disk */
     enum doctor_state state;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FREE_BYTES_LOW (UINT64_C(1) << 30)
+#define FREE_BYTES_MIN (UINT64_C(1) << 30)
 
 static const char *status_text(int status)
 {
@@ -35,7 +35,7 @@ static void check_type(struct doctor_finding *finding)
                   : probe->is_type_unknown ? "unknown whether local"
                                            : "local");
     if (!probe->exists)
-        doctor_report(finding, "; does not exist yet, to be made in %s", probe->folder);
+        doctor_report(finding, "; does not exist yet; would be created in %s", probe->folder);
     jsonx_write_string(&finding->json, "type", probe->type);
     jsonx_write_bool(&finding->json, "is_network", probe->is_network);
     jsonx_write_bool(&finding->json, "is_memory", probe->is_memory);
@@ -52,7 +52,7 @@ static void check_space(struct doctor_finding *finding)
     jsonx_write_u64(&finding->json, "free_bytes", probe->free_bytes);
     jsonx_write_u64(&finding->json, "total_bytes", probe->total_bytes);
     jsonx_write_u64(&finding->json, "free_files_count", probe->free_files);
-    if (probe->free_bytes < FREE_BYTES_LOW && !probe->write_status)
+    if (probe->free_bytes < FREE_BYTES_MIN && !probe->write_status)
         doctor_advise(finding, DOCTOR_NOTE,
                       "free some space: shards and checkpoints will soon fill the disk");
 }
@@ -84,7 +84,7 @@ static void check_writing(struct doctor_finding *finding)
                           : "data can be read here; for outputs, check owner and permissions");
 }
 
-/* io/ has fallbacks (docs/explanation/io.md). */
+/* Missing features are notes, because io/ has fallbacks (docs/explanation/io.md). */
 static void check_renames(struct doctor_finding *finding)
 {
     const struct io_probe *probe = &finding->folder->probe;
@@ -106,8 +106,8 @@ static void check_locks(struct doctor_finding *finding)
     jsonx_write_bool(&finding->json, "has_locks", status == 0);
     if (status)
         doctor_advise(finding, missing_state(folder),
-                      "mount the file system with locks, or keep checkpoints elsewhere: a run "
-                      "cannot lock its checkpoint folder here");
+                      "enable file locking on the file system, or keep checkpoints elsewhere: a "
+                      "run cannot lock its checkpoint folder here");
 }
 
 static void check_fallocate(struct doctor_finding *finding)
@@ -152,7 +152,7 @@ static void check_sync(struct doctor_finding *finding)
     jsonx_write_f64(&finding->json, "fsync_seconds", (double)probe->sync_ns / 1e9);
 }
 
-/* How many leading checks apply to such a folder. */
+/* Numbers of leading checks that apply to such folders. */
 enum { CHECKS_INACCESSIBLE = 1, CHECKS_READ_ONLY = 4 };
 static const struct doctor_check checks[] = {
     {"file system", check_type},    {"space", check_space},     {"read-ahead", check_read_ahead},

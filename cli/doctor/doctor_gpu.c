@@ -1,5 +1,5 @@
 /*
- * doctor_gpu — checks whether this build can use and compute on each GPU. See doctor.h.
+ * doctor_gpu — checks whether this build can compute on the GPUs. See doctor.h.
  */
 #include "cli/doctor/doctor.h"
 
@@ -151,7 +151,7 @@ static void check_backend(struct doctor_finding *finding)
     struct device *device = NULL;
     struct err err = {0};
     int status = list_cuda(finding, &err);
-    bool listed = status == 0;
+    bool has_list = status == 0;
     if (!status)
         status = open_training_device(&device, &err);
     if (!status) {
@@ -161,7 +161,7 @@ static void check_backend(struct doctor_finding *finding)
         struct err count_err = {0};
         int gpus = 0, count_status = device_auto_gpu_count("", &gpus, &count_err);
         bool auto_fails = count_status || gpus > 0; /* `auto` fails on a GPU that it cannot use */
-        doctor_report(finding, "%s%s; `device: auto` %s", listed ? "; " : "", err.what,
+        doctor_report(finding, "%s%s; `device: auto` %s", has_list ? "; " : "", err.what,
                       auto_fails ? "is an error, `device: cpu` trains on the CPU"
                                  : "trains on the CPU");
         if (auto_fails)
@@ -204,31 +204,31 @@ static void check_pinned(struct doctor_finding *finding)
     struct device *device = NULL;
     struct rlimit limit;
     struct err err = {0};
-    char size[STR_SIZE_BYTES], most[STR_SIZE_BYTES] = "unlimited";
-    uint64_t wanted = loader_options_default().memory_bytes;
+    char size[STR_SIZE_BYTES], limit_text[STR_SIZE_BYTES] = "unlimited";
+    uint64_t pinned_bytes = loader_options_default().memory_bytes;
     void *memory = NULL;
     if (getrlimit(RLIMIT_MEMLOCK, &limit))
         limit.rlim_cur = RLIM_INFINITY;
     if (limit.rlim_cur != RLIM_INFINITY)
-        str_format_size(limit.rlim_cur, most);
-    str_format_size(wanted, size);
+        str_format_size(limit.rlim_cur, limit_text);
+    str_format_size(pinned_bytes, size);
     int status = device_open("cuda", &device, &err);
     if (status) {
-        doctor_report(finding, "not needed without a GPU; RLIMIT_MEMLOCK: %s", most);
+        doctor_report(finding, "not needed without a GPU; RLIMIT_MEMLOCK: %s", limit_text);
         jsonx_write_null(&finding->json, "is_given");
         return;
     }
-    status = device->ops->mem_alloc(device, MEM_PINNED, wanted, &memory, &err);
-    device->ops->mem_free(device, MEM_PINNED, memory, wanted);
+    status = device->ops->mem_alloc(device, MEM_PINNED, pinned_bytes, &memory, &err);
+    device->ops->mem_free(device, MEM_PINNED, memory, pinned_bytes);
     device_close(device);
     doctor_report(finding, "%s %s; RLIMIT_MEMLOCK: %s", size,
-                  status ? "cannot be allocated" : "can be allocated", most);
+                  status ? "cannot be allocated" : "can be allocated", limit_text);
     jsonx_write_bool(&finding->json, "is_given", status == 0);
-    jsonx_write_u64(&finding->json, "asked_bytes", wanted);
+    jsonx_write_u64(&finding->json, "asked_bytes", pinned_bytes);
     if (status)
         doctor_advise(finding, DOCTOR_NOTE,
-                      "set data.memory to less (128MiB), raise `ulimit -l`, or give the container "
-                      "more memory");
+                      "reduce data.memory (128MiB), raise `ulimit -l`, or give the container more "
+                      "memory");
 }
 
 static const struct doctor_check checks[] = {

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 enum {
-    SHARDS_OPEN_LOW = 256, /* 64 GiB in shards of 256 MiB */
+    SHARDS_OPEN_RECOMMENDED = 256, /* 64 GiB in shards of 256 MiB */
     CLOCK_READS = 1000,
     CLOCK_SLOW_NS = 1000, /* with a system call; without one about 30 */
 };
@@ -41,14 +41,14 @@ static void check_cpu(struct doctor_finding *finding)
     jsonx_write_i64(&finding->json, "online_count", online);
     jsonx_write_f64(&finding->json, "quota_count", limits.cpu_count > 0 ? limits.cpu_count : NAN);
     if (limits.cpu_count > 0 && limits.cpu_count <= usable)
-        doctor_report(finding, ", with the time of %.3g (control group)", limits.cpu_count);
+        doctor_report(finding, ", limited to %.3g by the control group", limits.cpu_count);
     if (limits.cpu_count > 0 && limits.cpu_count < usable)
         doctor_advise(finding, DOCTOR_NOTE,
                       "give the control group whole CPUs: a fraction of a CPU gets a thread that "
                       "is throttled");
 }
 
-/* Those that the kernels of millrace or OpenBLAS use. */
+/* Lists those that the kernels of millrace or OpenBLAS use. */
 static void list_instruction_sets(struct doctor_finding *finding)
 {
     jsonx_begin_array(&finding->json, "instruction_sets");
@@ -66,13 +66,13 @@ static void list_instruction_sets(struct doctor_finding *finding)
         {"avx512dq", __builtin_cpu_supports("avx512dq")},
         {"avx512vl", __builtin_cpu_supports("avx512vl")},
     };
-    const char *before = "; the processor has ";
+    const char *separator = "; the processor has ";
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
         if (!sets[i].is_supported)
             continue;
-        doctor_report(finding, "%s%s", before, sets[i].name);
+        doctor_report(finding, "%s%s", separator, sets[i].name);
         jsonx_write_string(&finding->json, NULL, sets[i].name);
-        before = " ";
+        separator = " ";
     }
 #endif
     jsonx_end_array(&finding->json);
@@ -100,7 +100,7 @@ static void check_memory(struct doctor_finding *finding)
 {
     struct machine_memory memory;
     struct cgroup_limits limits;
-    uint64_t wanted = loader_options_default().memory_bytes;
+    uint64_t loader_bytes = loader_options_default().memory_bytes;
     char total[STR_SIZE_BYTES], available[STR_SIZE_BYTES], limit[STR_SIZE_BYTES],
         default_size[STR_SIZE_BYTES];
     if (machine_read_memory(&memory)) {
@@ -122,11 +122,11 @@ static void check_memory(struct doctor_finding *finding)
     } else {
         jsonx_write_null(&finding->json, "limit_bytes");
     }
-    jsonx_write_u64(&finding->json, "loader_default_bytes", wanted);
-    if (free_bytes < wanted)
+    jsonx_write_u64(&finding->json, "loader_default_bytes", loader_bytes);
+    if (free_bytes < loader_bytes)
         doctor_advise(finding, DOCTOR_NOTE,
                       "set --memory 256MiB, or data.memory for training: `read` uses %s by default",
-                      str_format_size(wanted, default_size));
+                      str_format_size(loader_bytes, default_size));
 }
 
 static void check_huge_pages(struct doctor_finding *finding)
@@ -179,7 +179,7 @@ static void check_open_files(struct doctor_finding *finding)
     add_limit(finding, "soft_count", limit.rlim_cur);
     add_limit(finding, "hard_count", limit.rlim_max);
     jsonx_write_u64(&finding->json, "shards_open_max_count", shards);
-    if (shards < SHARDS_OPEN_LOW)
+    if (shards < SHARDS_OPEN_RECOMMENDED)
         doctor_advise(
             finding, DOCTOR_NOTE,
             "raise the limit to %d files, as datasets with more shards are slow to read: %s",

@@ -30,23 +30,23 @@ static void check_blas(struct doctor_finding *finding)
         doctor_report_error(finding, DOCTOR_MISSING, &err);
         return;
     }
-    const char *chosen = getenv("OPENBLAS_CORETYPE");
+    const char *core_type = getenv("OPENBLAS_CORETYPE");
     size_t version_at = strcspn(blas.config, " ");
     version_at += blas.config[version_at] == ' ';
     /* "OpenBLAS 0.3.21"; its options follow */
-    int shown = (int)(version_at + strcspn(blas.config + version_at, " "));
+    int version_end = (int)(version_at + strcspn(blas.config + version_at, " "));
     doctor_report(finding, "%.*s, kernels %s; single-threaded, millrace's threads divide the work",
-                  shown, blas.config, blas.core);
+                  version_end, blas.config, blas.core);
     jsonx_write_string(&finding->json, "config", blas.config);
     jsonx_write_string(&finding->json, "core", blas.core);
-    if (chosen)
+    if (core_type)
         doctor_advise(finding, DOCTOR_NOTE,
                       "OPENBLAS_CORETYPE=%s selects the kernels: unset it, or use the same value "
                       "for all runs that must match bit for bit",
-                      chosen);
+                      core_type);
 }
 
-/* A note at most: another check reports a missing BLAS. */
+/* Reports at most a note: another check reports a missing BLAS. */
 static void check_numerics(struct doctor_finding *finding)
 {
     struct device *device = NULL;

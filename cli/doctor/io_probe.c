@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FSYNCS = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
+enum { FSYNCS_COUNT = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
 /* From statfs(2) and the file systems' sources; missing from linux/magic.h. */
 enum {
@@ -33,12 +33,12 @@ enum {
 };
 
 /* Types that share a magic number get the newest name. */
-static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
+static void type_from_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
 {
     static const struct {
         uint32_t magic;
         const char *type;
-    } known[] = {
+    } file_systems[] = {
         {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
         {F2FS_SUPER_MAGIC, "f2fs"}, {ZFS_MAGIC, "zfs"},         {OVERLAYFS_SUPER_MAGIC, "overlay"},
         {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},     {SQUASHFS_MAGIC, "squashfs"},
@@ -47,13 +47,13 @@ static void name_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
         {LUSTRE_MAGIC, "lustre"},   {GPFS_MAGIC, "gpfs"},       {BEEGFS_MAGIC, "beegfs"},
         {FUSE_SUPER_MAGIC, "fuse"},
     };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (known[i].magic == magic)
-            snprintf(type, IO_PROBE_TYPE_BYTES, "%s", known[i].type);
+    for (size_t i = 0; i < sizeof file_systems / sizeof file_systems[0]; i++)
+        if (file_systems[i].magic == magic)
+            snprintf(type, IO_PROBE_TYPE_BYTES, "%s", file_systems[i].type);
 }
 
 /* A line of mountinfo: "36 35 98:0 ROOT MOUNT OPTIONS ... - TYPE SOURCE ...". Leaves type unchanged
- * if the mount is not listed, as outside a chroot. */
+ * if the mount is not listed, as for one outside a chroot. */
 static void find_type(uint64_t mount_id, char type[IO_PROBE_TYPE_BYTES])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -112,7 +112,7 @@ static bool is_memory_type(const char *type)
     return is_one_of(type, types);
 }
 
-/* The setting of the device or of its parent disk. */
+/* Returns the setting of the device or of its parent disk. */
 static uint64_t read_ahead_bytes(dev_t device)
 {
     static const char *const patterns[] = {
@@ -140,7 +140,7 @@ static int query_file_system(int folder_fd, const char *folder, struct io_probe 
         fstatfs(folder_fd, &system) || fstatvfs(folder_fd, &space))
         return local_fail(err, -errno, folder, "could not query the file system");
     snprintf(probe->type, sizeof probe->type, "unknown");
-    name_magic((uint32_t)system.f_type, probe->type);
+    type_from_magic((uint32_t)system.f_type, probe->type);
     find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
     probe->is_network = is_network_type(probe->type);
     probe->is_memory = is_memory_type(probe->type);
@@ -184,11 +184,11 @@ static int probe_scratch_folder(const char *folder, struct io_probe *probe)
     if (status)
         return status;
     status = probe_renames(scratch, probe);
-    int removed = temporary_remove(scratch, NULL);
-    return status ? status : removed;
+    int remove_status = temporary_remove(scratch, NULL);
+    return status ? status : remove_status;
 }
 
-static int open_unnamed(const char *folder, int *ret_fd)
+static int open_unnamed_file(const char *folder, int *ret_fd)
 {
     *ret_fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*ret_fd >= 0)
@@ -207,11 +207,11 @@ static int compare_ns(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* block has IO_ALIGN_BYTES. Returns write errors for the probe's write_status. */
+/* block has IO_ALIGN_BYTES. Returns write errors; stores fsync errors in sync_status. */
 static int probe_syncs(int fd, const void *block, struct io_probe *probe)
 {
-    uint64_t ns[FSYNCS];
-    for (int i = 0; i < FSYNCS; i++) {
+    uint64_t ns[FSYNCS_COUNT];
+    for (int i = 0; i < FSYNCS_COUNT; i++) {
         ssize_t n = LOCAL_RETRY(pwrite(fd, block, IO_ALIGN_BYTES, (off_t)i * IO_ALIGN_BYTES));
         if (n != IO_ALIGN_BYTES)
             return n < 0 ? -errno : -ENOSPC;
@@ -221,8 +221,8 @@ static int probe_syncs(int fd, const void *block, struct io_probe *probe)
             return 0;
         ns[i] = clock_now_ns() - began_ns;
     }
-    qsort(ns, FSYNCS, sizeof ns[0], compare_ns);
-    probe->sync_ns = ns[FSYNCS / 2];
+    qsort(ns, FSYNCS_COUNT, sizeof ns[0], compare_ns);
+    probe->sync_ns = ns[FSYNCS_COUNT / 2];
     return 0;
 }
 
@@ -249,14 +249,14 @@ static int probe_file(const char *folder, struct io_probe *probe)
 {
     void *block = NULL;
     int fd;
-    int status = open_unnamed(folder, &fd);
+    int status = open_unnamed_file(folder, &fd);
     if (!status)
         status = -posix_memalign(&block, IO_ALIGN_BYTES, IO_ALIGN_BYTES);
     if (status)
         goto out;
     memset(block, 0, IO_ALIGN_BYTES);
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    probe->lock_status = negative_errno(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole)));
+    struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    probe->lock_status = negative_errno(LOCAL_RETRY(fcntl(fd, F_OFD_SETLK, &whole_file)));
     probe->fallocate_status = negative_errno(LOCAL_RETRY(fallocate(fd, 0, 0, RESERVE_BYTES)));
     status = probe_syncs(fd, block, probe);
     if (!status)

@@ -4,8 +4,8 @@
  *     io_probe_folder("runs/a", true, &probe, err);
  *     probe.exchange_status  // 0, or the -errno that file_commit.c would get
  *
- * Works on its own file, unnamed (O_TMPFILE) if possible, and for renames on a folder
- * `.tmp-doctor-*`, which exists for a few milliseconds and which any sweep would remove.
+ * Uses a file, unnamed (O_TMPFILE) if possible, and for renames a folder `.tmp-doctor-*`. The
+ * folder exists for a few milliseconds; any sweep would remove it.
  */
 #ifndef MILLRACE_CLI_DOCTOR_IO_PROBE_H
 #define MILLRACE_CLI_DOCTOR_IO_PROBE_H
@@ -25,7 +25,7 @@ struct io_probe {
     uint64_t free_files;       /* 0: unknown, or none */
     uint64_t read_ahead_bytes; /* of the page cache; 0: unknown */
 
-    /* 0, or why nothing can be created: -EACCES, -EROFS, -ENOSPC. Then members below are unset. */
+    /* 0, or the error of creating files; then the members below are unset */
     int write_status;
 
     int noreplace_status;                                          /* RENAME_NOREPLACE */
@@ -38,7 +38,7 @@ struct io_probe {
     uint64_t sync_ns; /* median fsync after appending 4 KiB */
 };
 
-/* Probes the folder at path, or that of the file; if will_be_created, the nearest existing
+/* Probes the folder at path, or the folder of a file; if will_be_created, the nearest existing
  * ancestor. Blocks for about eight fsyncs. -ENOENT, -EACCES, ...: cannot be opened. */
 int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret_probe,
                     struct err *err);

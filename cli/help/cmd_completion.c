@@ -35,11 +35,12 @@ const struct verb verb_completion = {
     .name = "completion",
     .arguments = {"bash|zsh|fish", 1, 1},
     .summary = "Print a shell completion script.",
-    .details = "The scripts are installed with millrace; print one to use a millrace that is not "
-               "installed. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in zsh, "
-               "do the same with zsh, after compinit; in fish, run `millrace completion fish | "
-               "source`. The scripts complete verbs, options, option values and the keys of --set. "
-               "They run millrace to find the candidates.",
+    .details =
+        "The scripts are installed with millrace; print one to use millrace without "
+        "installing it. In bash, put `source <(millrace completion bash)` in ~/.bashrc; in "
+        "zsh, put the same line with zsh in ~/.zshrc, after compinit; in fish, run `millrace "
+        "completion fish | source`. The scripts complete verbs, options, option values and "
+        "the keys of --set. They run millrace to find candidates.",
     .examples = examples,
     .args_bytes = sizeof(struct common_args),
     .run = run,

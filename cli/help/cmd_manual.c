@@ -18,7 +18,7 @@ struct manual_args {
 };
 
 #define AT(member) offsetof(struct manual_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "DIR",
      .help = "write all pages, DIR/man1/millrace.1 and so on"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing pages in DIR"},
@@ -32,7 +32,7 @@ static int page_path(const char *folder, const struct manual_page *page,
     return io_join_path(folder, name, path, err);
 }
 
-static int make_text(size_t n, struct str *ret_text, struct err *err)
+static int generate_page(size_t n, struct str *ret_text, struct err *err)
 {
     manual_write(n, ret_text);
     int status = str_status(ret_text);
@@ -44,7 +44,7 @@ static int write_page(struct io *io, const char *path, size_t n, bool force, str
     char folder[IO_PATH_BYTES_MAX];
     struct str text = {0};
     io_parent_path(path, folder);
-    int status = make_text(n, &text, err);
+    int status = generate_page(n, &text, err);
     if (!status)
         status = io->names->make_folder(io, folder, err);
     if (!status)
@@ -53,7 +53,7 @@ static int write_page(struct io *io, const char *path, size_t n, bool force, str
     return status;
 }
 
-static int check_free(struct io *io, const char *path, struct err *err)
+static int check_absent(struct io *io, const char *path, struct err *err)
 {
     struct io_stat info;
     int status = io->names->stat(io, path, &info, err);
@@ -79,7 +79,7 @@ static int write_all(const struct manual_args *args, struct err *err)
     for (size_t n = 0; !status && !args->force && manual_page_at(n, &page); n++) {
         status = page_path(args->out, &page, path, err);
         if (!status)
-            status = check_free(io, path, err);
+            status = check_absent(io, path, err);
     }
     for (size_t n = 0; !status && manual_page_at(n, &page); n++) {
         status = page_path(args->out, &page, path, err);
@@ -101,7 +101,7 @@ static int print_page(const struct invocation *invocation, struct err *err)
     bool found;
     while ((found = manual_page_at(n, &page)) && strcmp(page.name, str_text(&name)) != 0)
         n++;
-    int status = found ? make_text(n, &text, err) : EXIT_USAGE;
+    int status = found ? generate_page(n, &text, err) : EXIT_USAGE;
     if (!status) {
         fputs(str_text(&text), stdout);
     } else if (!found) {
@@ -135,10 +135,10 @@ static const char *const examples[] = {
 const struct verb verb_manual = {
     .name = "manual",
     .arguments = {"[VERB | config | formats]", 0, 2},
-    .summary = "Print a manual page in the format of man.",
-    .details = "Without a name, print the page millrace(1). All pages are installed with millrace; "
+    .summary = "Print a manual page in man format.",
+    .details = "Without a name, prints millrace(1). All pages are installed with millrace; "
                "to read one without installing it, run `millrace manual read | man -l -`.",
-    .options = OPTION_TABLE(rows),
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct manual_args),
     .run = run,

@@ -22,7 +22,7 @@ _millrace() {
     done
   } < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
   [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
-  # If no word fits, readline completes names: it knows quotes, ~ and variables.
+  # If no word fits, readline completes file names: it knows quotes, ~ and variables.
   case $kind in
   files) compopt -o default 2>/dev/null ;;
   folders) compopt -o dirnames 2>/dev/null ;;

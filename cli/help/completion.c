@@ -20,10 +20,10 @@ static void print_verbs(const char *group)
     struct grammar_words verbs;
     grammar_list_verbs(group, &verbs);
     for (size_t i = 0; i < verbs.count; i++) {
-        struct str about = {0};
-        grammar_describe_verb(group, verbs.items[i], &about);
-        printf("%s\t%s\n", verbs.items[i], str_text(&about));
-        str_deinit(&about);
+        struct str description = {0};
+        grammar_describe_verb(group, verbs.items[i], &description);
+        printf("%s\t%s\n", verbs.items[i], str_text(&description));
+        str_deinit(&description);
     }
 }
 
@@ -41,8 +41,9 @@ static void print_options(const struct verb *verb)
     }
 }
 
-/* NULL if the first `bytes` of word do not name an option with a value. */
-static const struct option *valued_option(const struct verb *verb, const char *word, size_t bytes)
+/* Finds the option named by the first `bytes` of word. NULL: none, or it takes no value. */
+static const struct option *find_valued_option(const struct verb *verb, const char *word,
+                                               size_t bytes)
 {
     struct option_table options = verb_options(verb);
     const struct option *option;
@@ -56,19 +57,19 @@ static const struct option *valued_option(const struct verb *verb, const char *w
     return option;
 }
 
-/* Prints keys or, after KEY=, its values. */
+/* Prints keys or, after KEY=, the key's values. */
 static void print_settings(const char *word, size_t prefix_bytes)
 {
     size_t count, key_bytes = strcspn(word + prefix_bytes, "=");
     const struct config_field *fields = config_fields(&count);
-    const char *typed = word + prefix_bytes;
-    if (!typed[key_bytes])
+    const char *setting = word + prefix_bytes;
+    if (!setting[key_bytes])
         print_kind(GRAMMAR_TEXT, 0, "");
     for (size_t i = 0; i < count; i++) {
-        if (!typed[key_bytes]) {
+        if (!setting[key_bytes]) {
             printf("%.*s%s=\t%s\n", (int)prefix_bytes, word, fields[i].key, fields[i].help);
         } else if (strlen(fields[i].key) == key_bytes &&
-                   memcmp(fields[i].key, typed, key_bytes) == 0) {
+                   memcmp(fields[i].key, setting, key_bytes) == 0) {
             struct grammar_value value;
             int bytes = (int)(prefix_bytes + key_bytes + 1);
             grammar_setting_value(&fields[i], &value);
@@ -79,9 +80,9 @@ static void print_settings(const char *word, size_t prefix_bytes)
     }
 }
 
-/* first: the verb's first argument; NULL: none. */
+/* first_argument: the verb's; NULL: none. */
 static void print_values(const struct grammar_value *value, const char *word, size_t prefix_bytes,
-                         const char *first)
+                         const char *first_argument)
 {
     if (value->kind == GRAMMAR_SETTINGS) {
         print_settings(word, prefix_bytes);
@@ -91,31 +92,31 @@ static void print_values(const struct grammar_value *value, const char *word, si
     for (size_t i = 0; i < value->words.count; i++)
         printf("%.*s%s\t\n", (int)prefix_bytes, word, value->words.items[i]);
     if (value->kind == GRAMMAR_VERBS)
-        print_verbs(first);
+        print_verbs(first_argument);
 }
 
 static void print_after_verb(const struct verb *verb, int count, char **words)
 {
-    const char *word = words[count - 1], *first = NULL;
+    const char *word = words[count - 1], *first_argument = NULL;
     const struct option *option = NULL;
     size_t arguments_count = 0, prefix_bytes = 0;
-    bool is_ended = false;
+    bool options_ended = false;
     for (int i = 0; i < count - 1; i++) {
         if (option) {
             option = NULL;
-        } else if (!is_ended && strcmp(words[i], "--") == 0) {
-            is_ended = true;
-        } else if (!is_ended && words[i][0] == '-') {
-            option = valued_option(verb, words[i], strlen(words[i]));
+        } else if (!options_ended && strcmp(words[i], "--") == 0) {
+            options_ended = true;
+        } else if (!options_ended && words[i][0] == '-') {
+            option = find_valued_option(verb, words[i], strlen(words[i]));
         } else {
-            first = arguments_count++ ? first : words[i];
+            first_argument = arguments_count++ ? first_argument : words[i];
         }
     }
     struct grammar_value value = {0};
-    if (!option && !is_ended && word[0] == '-') {
+    if (!option && !options_ended && word[0] == '-') {
         prefix_bytes = strcspn(word, "=");
         if (word[prefix_bytes] == '=')
-            option = valued_option(verb, word, prefix_bytes++);
+            option = find_valued_option(verb, word, prefix_bytes++);
         if (!option) {
             print_kind(GRAMMAR_TEXT, 0, "");
             print_options(verb);
@@ -126,7 +127,7 @@ static void print_after_verb(const struct verb *verb, int count, char **words)
         grammar_option_value(option, &value);
     else
         grammar_argument_value(verb, arguments_count, &value);
-    print_values(&value, word, prefix_bytes, first);
+    print_values(&value, word, prefix_bytes, first_argument);
 }
 
 void completion_print(int count, char **words)

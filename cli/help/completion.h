@@ -4,7 +4,7 @@
  * On each TAB, completion.bash, .zsh or .fish runs `millrace __complete WORD...`; the last WORD is
  * at the cursor. The first line of output is KIND<TAB>PREFIX: KIND is `files` or `folders` if a
  * name may follow PREFIX, else `words`. Each further line is CANDIDATE<TAB>DESCRIPTION. A candidate
- * replaces the whole word; the script filters them.
+ * replaces the whole word; the script filters candidates.
  */
 #ifndef MILLRACE_CLI_HELP_COMPLETION_H
 #define MILLRACE_CLI_HELP_COMPLETION_H

@@ -1,5 +1,5 @@
 /*
- * help — help on stdout, and its text, which manual pages share.
+ * help — prints help on stdout; manual pages share its text.
  *
  * A line that begins with a space is printed verbatim; any other line is a paragraph, which wraps.
  */
@@ -29,7 +29,7 @@ enum { HELP_KIND_BYTES = 96 };
 const char *help_config_kind(const struct config_field *field, char text[HELP_KIND_BYTES]);
 void help_print_config(void);
 
-/* Prints the overview of all verbs, or of those in group (NULL: all). */
+/* Prints the overview of the verbs in group; NULL: of all verbs. */
 void help_print_overview(const char *group);
 void help_print_verb(const struct verb *verb);
 
@@ -39,7 +39,7 @@ void help_describe_option(const struct option *option, struct str *out);
 /* Adds a command, wrapped to `columns` with backslashes. */
 void help_wrap_command(const char *command, size_t columns, struct str *out);
 
-/* Wraps to the terminal's width. at: the column of the first line; indent: of the others. */
+/* Wraps to the terminal's width. at: the column of the first line; indent: that of the others. */
 void help_print_wrapped(const char *text, unsigned at, unsigned indent);
 
 #endif

@@ -44,11 +44,13 @@ void help_print_config(void)
     for (size_t i = 0; i < count; i++) {
         char text[HELP_KIND_BYTES];
         const struct config_field *field = &fields[i];
-        const char *def = field->default_text && *field->default_text ? field->default_text : "-";
-        char takes[HELP_KIND_BYTES + 96];
+        const char *default_value =
+            field->default_text && *field->default_text ? field->default_text : "-";
+        char value_text[HELP_KIND_BYTES + 96];
         int used = printf("%c %-*s ", field->fixed_on_resume ? '*' : ' ', KEY_COLUMNS, field->key);
-        snprintf(takes, sizeof takes, "%s (default %s)", help_config_kind(field, text), def);
-        help_print_wrapped(takes, (unsigned)used, KEY_COLUMNS + 3);
+        snprintf(value_text, sizeof value_text, "%s (default %s)", help_config_kind(field, text),
+                 default_value);
+        help_print_wrapped(value_text, (unsigned)used, KEY_COLUMNS + 3);
         printf("      ");
         help_print_wrapped(field->help, 6, 6);
     }

@@ -9,8 +9,8 @@
 enum { COLUMNS_MAX = 100, COLUMNS_MIN = 40, HELP_COLUMN = 26 };
 
 const char help_intro[] =
-    "Converts datasets into shards, streams them in a reproducible order, trains models, and keeps "
-    "checkpoints from which a run resumes bit for bit.";
+    "Converts datasets into shards, streams them in a reproducible order, trains models and saves "
+    "checkpoints. A resumed run is bit-identical to an uninterrupted one.";
 
 const struct help_status help_statuses[] = {
     {EXIT_DONE, "done"},
@@ -21,33 +21,33 @@ const struct help_status help_statuses[] = {
     {0, NULL},
 };
 
-static unsigned columns(void)
+static unsigned terminal_columns(void)
 {
-    unsigned width = console_columns_or(fileno(stdout), CONSOLE_COLUMNS_DEFAULT);
+    unsigned width = console_columns(fileno(stdout), CONSOLE_COLUMNS_DEFAULT);
     return width > COLUMNS_MAX ? COLUMNS_MAX : width < COLUMNS_MIN ? COLUMNS_MIN : width;
 }
 
 void help_print_wrapped(const char *text, unsigned at, unsigned indent)
 {
-    unsigned width = columns();
-    bool first = true;
+    unsigned width = terminal_columns();
+    bool is_first = true;
     while (*text) {
         unsigned bytes = (unsigned)strcspn(text, " \n");
-        if (!first && at + 1 + bytes > width) {
+        if (!is_first && at + 1 + bytes > width) {
             printf("\n%*s", (int)indent, "");
             at = indent;
-            first = true;
+            is_first = true;
         }
-        if (!first)
+        if (!is_first)
             putchar(' ');
-        at += bytes + !first;
+        at += bytes + !is_first;
         printf("%.*s", (int)bytes, text);
-        first = false;
+        is_first = false;
         text += bytes;
         if (*text == '\n') {
             printf("\n%*s", text[1] && text[1] != '\n' ? (int)indent : 0, "");
             at = indent;
-            first = true;
+            is_first = true;
         }
         text += *text != '\0';
     }
@@ -98,7 +98,7 @@ void help_wrap_command(const char *command, size_t columns, struct str *out)
 static void print_example(const char *command)
 {
     struct str text = {0};
-    help_wrap_command(command, columns() - 2, &text);
+    help_wrap_command(command, terminal_columns() - 2, &text);
     for (const char *line = str_text(&text); *line;) {
         size_t bytes = strcspn(line, "\n");
         printf("  %.*s\n", (int)bytes, line);
@@ -109,19 +109,19 @@ static void print_example(const char *command)
 
 static void print_option(const struct option *option)
 {
-    char left[160], value[96];
+    char label[160], value[96];
     option_format_value(option, value, sizeof value);
     char letter[8] = "    ";
     if (option->letter)
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(left, sizeof left, "  %s--%s%s%s", letter, option->name, *value ? " " : "", value);
+    snprintf(label, sizeof label, "  %s--%s%s%s", letter, option->name, *value ? " " : "", value);
     struct str help = {0};
     help_describe_option(option, &help);
-    unsigned used = (unsigned)strlen(left);
+    unsigned used = (unsigned)strlen(label);
     if (used + 2 > HELP_COLUMN)
-        printf("%s\n%*s", left, HELP_COLUMN, "");
+        printf("%s\n%*s", label, HELP_COLUMN, "");
     else
-        printf("%-*s", HELP_COLUMN, left);
+        printf("%-*s", HELP_COLUMN, label);
     help_print_wrapped(str_text(&help), HELP_COLUMN, HELP_COLUMN);
     str_deinit(&help);
 }

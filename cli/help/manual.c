@@ -10,7 +10,7 @@
 
 enum { EXAMPLE_COLUMNS = 66 }; /* 80 columns minus man's margins */
 
-static void name_verb(const struct verb *verb, char name[MANUAL_NAME_BYTES])
+static void set_verb_page_name(const struct verb *verb, char name[MANUAL_NAME_BYTES])
 {
     snprintf(name, MANUAL_NAME_BYTES, "millrace-%s", verb->name);
     for (char *at = name; *at; at++)
@@ -29,7 +29,7 @@ static void begin_page(struct str *out, const struct manual_page *page, const ch
     roff_section(out, "NAME");
     roff_text(out, page->name);
     str_add_text(out, " \\- ");
-    /* as in an index of pages: no capital, no period */
+    /* no capital and no period, as in an index of pages */
     struct str phrase = {0};
     bytes = strlen(summary);
     if (bytes > 1 && summary[bytes - 1] == '.')
@@ -48,14 +48,14 @@ static void add_reference(struct str *out, const char *name, unsigned section)
     str_add_format(out, "(%u)", section);
 }
 
-static void add_see_also(struct str *out, const struct manual_page *except)
+static void add_see_also(struct str *out, const struct manual_page *current_page)
 {
     static const struct manual_page pages[] = {
         {"millrace", 1}, {"millrace-config", 5}, {"millrace-formats", 5}};
     const char *separator = "";
     roff_section(out, "SEE ALSO");
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
-        if (strcmp(pages[i].name, except->name) == 0)
+        if (strcmp(pages[i].name, current_page->name) == 0)
             continue;
         str_add_text(out, separator);
         add_reference(out, pages[i].name, pages[i].section);
@@ -155,7 +155,7 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     roff_section(out, "VERBS");
     for (size_t i = 0; (verb = verb_at(i)); i++) {
         char name[MANUAL_NAME_BYTES];
-        name_verb(verb, name);
+        set_verb_page_name(verb, name);
         roff_item(out);
         add_reference(out, name, 1);
         roff_end_line(out);
@@ -169,8 +169,8 @@ static void add_overview_page(struct str *out, const struct manual_page *page)
     roff_section(out, "ENVIRONMENT");
     str_add_text(out, ".TP\n\\fBNO_COLOR\\fR\nif not empty, disables colors\n"
                       ".TP\n\\fBXDG_CACHE_HOME\\fR\n");
-    roff_prose(out, "folder of the index cache for shards from other tools, which is its subfolder "
-                    "millrace/index (default ~/.cache)");
+    roff_prose(out, "parent folder of millrace/index, the index cache for shards from other tools "
+                    "(default ~/.cache)");
     add_see_also(out, page);
 }
 
@@ -231,18 +231,18 @@ static const struct {
     {{"millrace-config", 5}, add_config_page},
     {{"millrace-formats", 5}, add_formats_page},
 };
-enum { OTHER_PAGES = sizeof other_pages / sizeof other_pages[0] };
+enum { OTHER_PAGES_COUNT = sizeof other_pages / sizeof other_pages[0] };
 
 bool manual_page_at(size_t n, struct manual_page *ret_page)
 {
-    if (n < OTHER_PAGES) {
+    if (n < OTHER_PAGES_COUNT) {
         *ret_page = other_pages[n].page;
         return true;
     }
-    const struct verb *verb = verb_at(n - OTHER_PAGES);
+    const struct verb *verb = verb_at(n - OTHER_PAGES_COUNT);
     if (!verb)
         return false;
-    name_verb(verb, ret_page->name);
+    set_verb_page_name(verb, ret_page->name);
     ret_page->section = 1;
     return true;
 }
@@ -252,8 +252,8 @@ void manual_write(size_t n, struct str *out)
     struct manual_page page;
     if (!manual_page_at(n, &page))
         return;
-    if (n < OTHER_PAGES)
+    if (n < OTHER_PAGES_COUNT)
         other_pages[n].write(out, &page);
     else
-        add_verb_page(out, &page, verb_at(n - OTHER_PAGES));
+        add_verb_page(out, &page, verb_at(n - OTHER_PAGES_COUNT));
 }

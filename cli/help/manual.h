@@ -17,7 +17,7 @@ struct manual_page {
     unsigned section;
 };
 
-/* False beyond the last. */
+/* False beyond the last page. */
 bool manual_page_at(size_t n, struct manual_page *ret_page);
 /* Appends the page in the man(7) language. */
 void manual_write(size_t n, struct str *out);

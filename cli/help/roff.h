@@ -6,7 +6,7 @@
  *     roff_text(&out, "millrace-read");
  *     ...
  *
- * All text is printed literally, without requests or escapes. Errors are recorded in out.
+ * All text is printed literally: requests and escapes have no effect. Errors are recorded in out.
  */
 #ifndef MILLRACE_CLI_HELP_ROFF_H
 #define MILLRACE_CLI_HELP_ROFF_H

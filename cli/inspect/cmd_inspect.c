@@ -22,7 +22,7 @@ struct inspect_args {
 };
 
 #define AT(member) offsetof(struct inspect_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"html", 0, OPTION_TEXT, AT(html), "OUT",
      .help = "write a self-contained HTML page of a dataset, shard or run"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
@@ -46,7 +46,7 @@ static int inspect_run(struct inspection *in, const char *path)
     for (int kind = 0; kind < RUN_SERIES_COUNT; kind++)
         if (metrics->series[kind].count > 0)
             jsonx_write_f64(json, run_series_key((enum run_series_kind)kind),
-                            metrics->series[kind].last);
+                            metrics->series[kind].last_value);
     jsonx_end_object(json);
     free(metrics);
     return 0;
@@ -63,7 +63,7 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
     } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
         status = page_dataset_build(in->io, path, kind == PATH_SHARD, &page, in->err);
     } else {
-        status = err_set(in->err, -ENOTSUP, "cannot make a page of %s", path_kind_name(kind));
+        status = err_set(in->err, -ENOTSUP, "cannot write a page of %s", path_kind_name(kind));
         err_at(in->err, path, ERR_NO_OFFSET);
         err_advise(in->err, "give a dataset, a shard or a run folder");
     }
@@ -170,14 +170,15 @@ const struct verb verb_inspect = {
     .name = "inspect",
     .arguments = {"PATH", 1, 1},
     .summary = "Identify a dataset, shard, checkpoint, run or file and summarize its contents.",
-    .details = "A file can be safetensors, .npy, JPEG, PNG, WebP or PPM. Only headers are read (of "
-               "PNG, WebP and PPM, the whole file). For a checkpoint folder, the newest complete "
-               "checkpoint is shown. --verbose and --json list the shards of a dataset.\n"
-               "--html writes a page for a browser: for a dataset or shard, a contact sheet, "
-               "sizes, classes, fields and shards (it reads the samples shown); for a run, curves "
-               "over the steps, checkpoints and the configuration. A run is given as its folder or "
-               "its metrics.jsonl.",
-    .options = OPTION_TABLE(rows),
+    .details =
+        "A file can be safetensors, .npy, JPEG, PNG, WebP or PPM. Only headers are read; PNG, "
+        "WebP and PPM are read whole. For a checkpoint folder, the newest complete checkpoint "
+        "is shown. --verbose and --json list the shards of a dataset.\n"
+        "--html writes a page for a browser: for a dataset or shard, a contact sheet, sizes, "
+        "classes, fields and shards (it reads the samples shown); for a run, curves over the "
+        "steps, checkpoints and the configuration. A run is given as its folder or its "
+        "metrics.jsonl.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),
     .run = run,

@@ -1,5 +1,5 @@
 /*
- * inspect_checkpoint — describes a checkpoint, from its manifest, or a safetensors file.
+ * inspect_checkpoint — describes a checkpoint (from its manifest) or a safetensors file.
  */
 #include "base/clock.h"
 #include "base/json/jsonx_format.h"
@@ -86,14 +86,15 @@ int inspect_config(struct inspection *in, const char *path, bool as_json, struct
     int status = config ? 0 : err_set(in->err, -ENOMEM, "out of memory for a configuration");
     if (!status)
         status = reader_open_any(in->io, path, &reader, in->log, in->err);
-    const struct json_t *saved = status ? NULL : jsonx_get(ckpt_reader_state(reader), "config");
-    if (!status && !saved) {
+    const struct json_t *saved_config =
+        status ? NULL : jsonx_get(ckpt_reader_state(reader), "config");
+    if (!status && !saved_config) {
         status = err_set(in->err, -ENODATA, "the checkpoint has no configuration");
         err_at(in->err, reader->path, ERR_NO_OFFSET);
         err_advise(in->err, "give a checkpoint saved by `millrace train`");
     }
     if (!status)
-        status = config_restore(saved, reader->path, config, in->err);
+        status = config_restore(saved_config, reader->path, config, in->err);
     if (!status && as_json)
         config_print_json(config, out);
     else if (!status)

@@ -70,7 +70,7 @@ int inspect_dataset(struct inspection *in, const char *path)
     return 0;
 }
 
-static int inspect_one(void *context, const char *path)
+static int inspect_dataset_in_folder(void *context, const char *path)
 {
     struct inspection *in = context;
     jsonx_begin_object(in->json, path);
@@ -81,7 +81,7 @@ static int inspect_one(void *context, const char *path)
 
 int inspect_datasets(struct inspection *in, const char *path)
 {
-    return path_each_dataset(in->io, path, inspect_one, in, in->err);
+    return path_each_dataset(in->io, path, inspect_dataset_in_folder, in, in->err);
 }
 
 static void write_fields(struct jsonx_writer *json, const struct shard_index *index)

@@ -1,6 +1,6 @@
 /*
- * inspect_image — describes a PNG, WebP or PPM file. Reads all of it: a WebP's EXIF may be at its
- * end, and decoding needs it.
+ * inspect_image — describes a PNG, WebP or PPM file. Reads the whole file: decoding
+ * needs it, and a WebP's EXIF may be at the end.
  */
 #include "cli/inspect/inspect.h"
 #include "image/formats/png.h"
@@ -49,7 +49,7 @@ static void write_webp(struct jsonx_writer *json, const struct io_head *head)
     jsonx_write_bool(json, "animation", traits.has_animation);
 }
 
-/* Zero if the headers cannot be read. */
+/* Returns zeros if the headers cannot be read. */
 static struct pixels_info read_headers(const struct io_head *head, enum image_kind kind,
                                        struct err *err)
 {

@@ -34,7 +34,7 @@ struct launch_args {
 };
 
 #define AT(member) offsetof(struct launch_args, member)
-static const struct option rows[] = {
+static const struct option option_rows[] = {
     {"ranks", 'n', OPTION_COUNT, AT(ranks), "N", NULL,
      "total number of processes over all nodes (default: one per GPU of a node, or without GPUs "
      "one per NUMA node)",
@@ -52,7 +52,7 @@ static const struct option rows[] = {
     {"dry-run", 0, OPTION_FLAG, AT(dry_run), .help = "print the command and exit"},
     {"set", 0, OPTION_REPEAT, AT(set), "KEY=VALUE", NULL, "as for train"},
     {"resume", 0, OPTION_TEXT, AT(resume), "auto|never|PATH", NULL,
-     "as for train; a restart resumes from the newest checkpoint of the run, if there is one after "
+     "as for train; a restart resumes from the newest checkpoint of the run, if it is newer than "
      "PATH"},
     {"profile", 0, OPTION_TEXT, AT(profile), "A:B", NULL, "as for train"},
 };
@@ -64,7 +64,7 @@ struct launch {
     char program[PATH_MAX];
     /* START_TIME_VARIABLE=...; "": no time limit */
     char start_variable[64];
-    char run_dir[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX]; /* folder: of checkpoints */
+    char run_dir[IO_PATH_BYTES_MAX], checkpoint_folder[IO_PATH_BYTES_MAX];
     struct launch_command command;
 };
 
@@ -88,8 +88,8 @@ static void add_option(struct launch_command *command, const char *name, const c
 {
     if (!value)
         return;
-    launch_add(command, name);
-    launch_add(command, value);
+    launch_add_word(command, name);
+    launch_add_word(command, value);
 }
 
 static int make_command(struct launch *launch, const char *resume, struct err *err)
@@ -97,25 +97,25 @@ static int make_command(struct launch *launch, const char *resume, struct err *e
     const struct launch_args *args = launch->args;
     struct launch_command *command = &launch->command;
     bool has_start_time = launch->start_variable[0] != '\0',
-         leaves_machine = launch->placement.hosts || launch->placement.is_job;
+         uses_other_machines = launch->placement.hosts || launch->placement.is_job;
     launch_deinit(command);
     int status = launch_begin(command, &launch->placement, err);
-    if (leaves_machine) /* ranks on this machine inherit it */
+    if (uses_other_machines) /* ranks on this machine inherit it */
         launch_add_environment(command, environ, has_start_time ? START_TIME_VARIABLE : NULL);
     add_option(command, "-x", has_start_time ? launch->start_variable : NULL);
-    launch_add(command, launch->program);
-    launch_add(command, "train");
-    launch_add(command, launch->invocation->positional[0]);
+    launch_add_word(command, launch->program);
+    launch_add_word(command, "train");
+    launch_add_word(command, launch->invocation->positional[0]);
     for (size_t i = 0; i < args->set.count; i++)
         add_option(command, "--set", args->set.items[i]);
     add_option(command, "--resume", resume);
     add_option(command, "--profile", args->profile);
     if (args->common.json)
-        launch_add(command, "--json");
+        launch_add_word(command, "--json");
     if (args->common.quiet)
-        launch_add(command, "--quiet");
+        launch_add_word(command, "--quiet");
     if (args->common.verbose)
-        launch_add(command, "--verbose");
+        launch_add_word(command, "--verbose");
     return status ? status : launch_status(command, err);
 }
 
@@ -123,42 +123,43 @@ static int set_folders(struct launch *launch, const struct train_config *config,
 {
     snprintf(launch->run_dir, sizeof launch->run_dir, "%s", config->run.dir);
     if (!config->checkpoint.dir[0])
-        return io_join_path(config->run.dir, CKPT_FOLDER_NAME, launch->folder, err);
-    snprintf(launch->folder, sizeof launch->folder, "%s", config->checkpoint.dir);
+        return io_join_path(config->run.dir, CKPT_FOLDER_NAME, launch->checkpoint_folder, err);
+    snprintf(launch->checkpoint_folder, sizeof launch->checkpoint_folder, "%s",
+             config->checkpoint.dir);
     return 0;
 }
 
-/* All attempts share run.max_time. The command of a dry run may run later, so it gets no time. */
+/* All attempts share run.max_time. The command of a dry run may run later, so it sets no time. */
 static int set_start_time(struct launch *launch, const struct train_config *config, struct err *err)
 {
-    const char *given = getenv(START_TIME_VARIABLE);
+    const char *start_time = getenv(START_TIME_VARIABLE);
     uint64_t before_ns, wall_ns = clock_wall_ns();
-    int status = start_time_parse(given, wall_ns, &before_ns, err);
+    int status = start_time_parse(start_time, wall_ns, &before_ns, err);
     if (!status && config->run.max_time_ns > 0 && !launch->args->dry_run)
         snprintf(launch->start_variable, sizeof launch->start_variable,
                  START_TIME_VARIABLE "=%" PRIu64, (wall_ns - before_ns) / CLOCK_NS_PER_S);
     return status;
 }
 
-/* Whether the run saved a step after `from`. */
-static bool has_progressed(const struct launch *launch, const char *from)
+/* Whether the run saved a newer step than `from`. */
+static bool has_newer_step(const struct launch *launch, const char *from)
 {
     char path[IO_PATH_BYTES_MAX];
-    uint64_t newest = 0, first = 0;
+    uint64_t newest_step = 0, from_step = 0;
     struct io *io;
     if (storage_open(launch->run_dir, NULL, &io, NULL))
         return false;
-    bool is_newer = !ckpt_find(io, launch->folder, path, &newest, NULL, NULL) &&
-                    !ckpt_find(io, from, path, &first, NULL, NULL) && newest > first;
+    bool is_newer = !ckpt_find(io, launch->checkpoint_folder, path, &newest_step, NULL, NULL) &&
+                    !ckpt_find(io, from, path, &from_step, NULL, NULL) && newest_step > from_step;
     io_close(io);
     return is_newer;
 }
 
 static const char *choose_resume(const struct launch *launch)
 {
-    const char *given = launch->args->resume;
-    bool is_path = given && strcmp(given, "auto") != 0 && strcmp(given, "never") != 0;
-    return is_path && !has_progressed(launch, given) ? given : "auto";
+    const char *resume = launch->args->resume;
+    bool is_path = resume && strcmp(resume, "auto") != 0 && strcmp(resume, "never") != 0;
+    return is_path && !has_newer_step(launch, resume) ? resume : "auto";
 }
 
 /* One rank per GPU of a node or, without GPUs, per NUMA node. */
@@ -240,9 +241,9 @@ static int run_with_restarts(struct launch *launch, struct err *err)
         log_line(launch->invocation->log, LOG_WARN,
                  "mpirun ended with status %d: restart %" PRIu64 " of %" PRIu64, status, n + 1,
                  restarts);
-        int made = make_command(launch, choose_resume(launch), err);
-        if (made)
-            return made;
+        int command_status = make_command(launch, choose_resume(launch), err);
+        if (command_status)
+            return command_status;
     }
 }
 
@@ -290,15 +291,16 @@ const struct verb verb_launch = {
     .name = "launch",
     .arguments = {"CONFIG.yaml", 1, 1},
     .summary = "Train on several ranks with mpirun.",
-    .details = "Runs `millrace train CONFIG.yaml` with Open MPI's mpirun, adding the options "
-               "needed for root and for ranks that share cores. -v and --dry-run show the command. "
-               "Ranks on other machines get the variables NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, "
-               "MILLRACE_*, CUDA_* and AWS_* of this machine.\n"
-               "Ctrl-C, SIGTERM and SIGUSR1 are passed on to all ranks, which save and exit with "
-               "status 75; a second Ctrl-C ends them at once with status 130. With --restarts, a "
-               "run that fails for any reason other than wrong usage (status 2) is started again "
-               "and resumes from its newest checkpoint, within what is left of run.max_time.",
-    .options = OPTION_TABLE(rows),
+    .details =
+        "Runs `millrace train CONFIG.yaml` with Open MPI's mpirun, adding the options needed "
+        "for root and for ranks that share cores. -v and --dry-run show the command. Ranks on "
+        "other machines inherit the variables NCCL_*, UCX_*, FI_*, OMP_*, OPENBLAS_*, "
+        "MILLRACE_*, CUDA_* and AWS_* of this machine.\n"
+        "Ctrl-C, SIGTERM and SIGUSR1 are forwarded to all ranks; they save and exit with "
+        "status 75. A second Ctrl-C ends them immediately with status 130. With --restarts, a "
+        "run that fails for any reason other than wrong usage (status 2) is started again and "
+        "resumes from its newest checkpoint, within the remaining run.max_time.",
+    .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct launch_args),
     .run = run,

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, WORDS_FIRST = 32 };
+enum { POLL_INTERVAL_NS = 20 * 1000 * 1000, WORDS_CAPACITY_FIRST = 32 };
 
 struct signals_sent {
     unsigned stops, interrupts;
@@ -23,7 +23,8 @@ struct signals_sent {
 /* Reserves space for a word and the final NULL. */
 static bool reserve_word(struct launch_command *command)
 {
-    size_t capacity = command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_FIRST;
+    size_t capacity =
+        command->words_capacity > 0 ? 2 * command->words_capacity : WORDS_CAPACITY_FIRST;
     if (command->words_count + 1 < command->words_capacity)
         return true;
     char **words = realloc(command->words, capacity * sizeof *words);
@@ -44,7 +45,7 @@ static void add_bytes(struct launch_command *command, const char *word, size_t b
     command->words[command->words_count] = NULL;
 }
 
-void launch_add(struct launch_command *command, const char *word)
+void launch_add_word(struct launch_command *command, const char *word)
 {
     add_bytes(command, word, strlen(word));
 }
@@ -68,20 +69,21 @@ static void add_hosts(struct launch_command *command, const struct launch_placem
     for (unsigned i = 0; i < placement->nodes; i++)
         str_add_format(&text, "%s%s:%u", i ? "," : "", placement->hosts[i],
                        placement->ranks / placement->nodes);
-    launch_add(command, "--host");
-    launch_add(command, str_text(&text));
+    launch_add_word(command, "--host");
+    launch_add_word(command, str_text(&text));
     command->out_of_memory = command->out_of_memory || str_status(&text);
     str_deinit(&text);
 }
 
-/* Whether the variable, "NAME=value", affects a run and has a name that mpirun can forward, unlike
- * exported shell functions. */
+/* Whether the variable, "NAME=value", affects a run and mpirun can forward it, unlike an exported
+ * shell function. */
 static bool is_forwarded(const char *variable, size_t name_bytes)
 {
     static const char *const prefixes[] = {"NCCL_",     "UCX_",      "FI_",   "OMP_",
                                            "OPENBLAS_", "MILLRACE_", "CUDA_", "AWS_"};
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
-    if (strspn(variable, letters) != name_bytes)
+    static const char name_characters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_";
+    if (strspn(variable, name_characters) != name_bytes)
         return false;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
@@ -97,7 +99,7 @@ void launch_add_environment(struct launch_command *command, char *const *environ
         bool is_except = except && strlen(except) == bytes && strncmp(*at, except, bytes) == 0;
         if (is_except || !is_forwarded(*at, bytes))
             continue;
-        launch_add(command, "-x");
+        launch_add_word(command, "-x");
         add_bytes(command, *at, bytes);
     }
 }
@@ -113,25 +115,25 @@ int launch_begin(struct launch_command *command, const struct launch_placement *
         return -EINVAL;
     }
     snprintf(count, sizeof count, "%u", placement->ranks);
-    launch_add(command, "mpirun");
+    launch_add_word(command, "mpirun");
     if (placement->is_root)
-        launch_add(command, "--allow-run-as-root");
-    launch_add(command, "-np");
-    launch_add(command, count);
+        launch_add_word(command, "--allow-run-as-root");
+    launch_add_word(command, "-np");
+    launch_add_word(command, count);
     if (placement->hosts)
         add_hosts(command, placement);
     /* slots are cores; cpus counts hardware threads */
     bool oversubscribes = placement->ranks / placement->nodes > placement->cpus,
          has_slots = placement->hosts || placement->is_job;
     if (oversubscribes || !has_slots)
-        launch_add(command, "--oversubscribe");
+        launch_add_word(command, "--oversubscribe");
     /* a waiting rank must yield to computing ones */
-    const char *const yielding[] = {"--mca", "mpi_yield_when_idle", "1"};
-    for (size_t i = 0; oversubscribes && i < sizeof yielding / sizeof yielding[0]; i++)
-        launch_add(command, yielding[i]);
+    const char *const yield_options[] = {"--mca", "mpi_yield_when_idle", "1"};
+    for (size_t i = 0; oversubscribes && i < sizeof yield_options / sizeof yield_options[0]; i++)
+        launch_add_word(command, yield_options[i]);
     /* binding would confine a rank's threads to one core */
-    launch_add(command, "--bind-to");
-    launch_add(command, "none");
+    launch_add_word(command, "--bind-to");
+    launch_add_word(command, "none");
     return 0;
 }
 
@@ -163,8 +165,8 @@ char *launch_format(const struct launch_command *command)
     return copy;
 }
 
-/* In the child: leaves the parent's process group, so that Ctrl-C reaches it through the parent
- * only, and dies with the parent. */
+/* Runs in the child. It leaves the parent's process group, so that Ctrl-C arrives only through the
+ * parent, and dies with the parent. */
 static void exec_command(const struct launch_command *command, int error_fd)
 {
     int null_fd = open("/dev/null", O_RDONLY);
@@ -207,14 +209,14 @@ static int start_command(const struct launch_command *command, pid_t *ret_pid, s
 
 /* mpirun passes SIGUSR1 on to the ranks, but kills them on SIGTERM. */
 static void forward_signals(pid_t pid, const struct signal_counts *counts,
-                            struct signals_sent *sent)
+                            struct signals_sent *sent_signals)
 {
     unsigned stops = atomic_load(&counts->stops), interrupts = atomic_load(&counts->interrupts);
-    if (interrupts != sent->interrupts && interrupts > 1)
+    if (interrupts != sent_signals->interrupts && interrupts > 1)
         kill(pid, interrupts == 2 ? SIGTERM : SIGKILL);
-    else if (stops != sent->stops && interrupts < 2)
+    else if (stops != sent_signals->stops && interrupts < 2)
         kill(pid, SIGUSR1);
-    *sent = (struct signals_sent){stops, interrupts};
+    *sent_signals = (struct signals_sent){stops, interrupts};
 }
 
 /* A second Ctrl-C may arrive when only mpirun is still running. */
@@ -230,7 +232,7 @@ static int command_status(int wait_status, unsigned interrupts)
 int launch_run(const struct launch_command *command, const struct signal_counts *counts,
                struct err *err)
 {
-    struct signals_sent sent = {0};
+    struct signals_sent sent_signals = {0};
     pid_t pid = -1;
     int wait_status = 0;
     int status = start_command(command, &pid, err);
@@ -242,7 +244,7 @@ int launch_run(const struct launch_command *command, const struct signal_counts 
             return command_status(wait_status, atomic_load(&counts->interrupts));
         if (waited < 0 && errno != EINTR)
             return err_errno(err, -errno, "cannot get the exit status of %s", command->words[0]);
-        forward_signals(pid, counts, &sent);
+        forward_signals(pid, counts, &sent_signals);
         nanosleep(&(struct timespec){.tv_nsec = POLL_INTERVAL_NS}, NULL);
     }
 }

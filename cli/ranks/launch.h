@@ -32,8 +32,8 @@ struct launch_command {
 int launch_begin(struct launch_command *command, const struct launch_placement *placement,
                  struct err *err);
 /* Adds a copy of the word. */
-void launch_add(struct launch_command *command, const char *word);
-/* Adds mpirun's options that export the variables that affect a run. Adds only names: values may be
+void launch_add_word(struct launch_command *command, const char *word);
+/* Adds mpirun's options to export the variables that affect a run. Adds only names: values may be
  * secret, and command lines are visible. except: a variable to omit; NULL: none. */
 void launch_add_environment(struct launch_command *command, char *const *environment,
                             const char *except);
@@ -47,7 +47,7 @@ char *launch_format(const struct launch_command *command);
 
 /* Runs the command to its end. Returns its exit status, 128 + n if signal n ended it, or -errno. On
  * a stop request the ranks get SIGUSR1, save and stop. A second SIGINT makes mpirun kill them, a
- * third kills mpirun; both return EXIT_INTERRUPTED. mpirun ends if this process does. */
+ * third kills mpirun; both return EXIT_INTERRUPTED. mpirun ends with this process. */
 int launch_run(const struct launch_command *command, const struct signal_counts *counts,
                struct err *err);
 

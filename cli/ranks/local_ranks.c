@@ -24,21 +24,21 @@ static int make_command(const struct invocation *invocation, unsigned ranks, con
                                          .cpus = thread_pool_cpu_count(),
                                          .is_root = geteuid() == 0};
     int status = launch_begin(command, &placement, err);
-    launch_add(command, program);
+    launch_add_word(command, program);
     for (size_t i = 0; invocation->words[i]; i++)
-        launch_add(command, invocation->words[i]);
+        launch_add_word(command, invocation->words[i]);
     return status ? status : launch_status(command, err);
 }
 
 int local_ranks_run(const struct invocation *invocation, unsigned ranks, bool *ret_done,
                     struct err *err)
 {
-    struct ranks found;
+    struct ranks detected_ranks;
     struct launch_command command = {0};
     char program[PATH_MAX];
-    int status = ranks_detect(get_variable, &found, err);
+    int status = ranks_detect(get_variable, &detected_ranks, err);
     *ret_done = false;
-    if (status || found.launcher != RANKS_SINGLE || ranks == 1)
+    if (status || detected_ranks.launcher != RANKS_SINGLE || ranks == 1)
         return status;
     status = launch_find_program(program, err);
     if (!status)

@@ -15,14 +15,14 @@
 #include "comm/comm.h"
 #include "trainer/control/rank_agreement.h"
 
-/* Opens the communicator of all ranks, or of one without a launcher, and sets the console's rank.
- * ret_local_rank: as in struct ranks; may be NULL. -EINVAL: the environment contradicts itself or
- * MPI. */
+/* Opens the communicator of all ranks, or of one rank without a launcher, and sets the rank of the
+ * console. ret_local_rank: as in struct ranks; may be NULL. -EINVAL: the environment
+ * contradicts itself or MPI. */
 int rank_session_open(const struct invocation *invocation, struct comm **ret_comm,
                       int *ret_local_rank, struct err *err);
 /* Checks that status is 0 on all ranks, like comm_agree. */
 int rank_session_agree(struct comm *comm, int status, struct err *err);
-/* Adds the configuration to the verb's options in record, and compares them between ranks. */
+/* Adds the configuration to the verb's options in record, then compares record between ranks. */
 int rank_session_compare(struct comm *comm, const struct train_config *config,
                          struct rank_record *record, struct err *err);
 /* Closes the communicator. On several ranks, first prints err after a failure, else flushes stdout;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char head[] =
+static const char page_head[] =
     "<!DOCTYPE html>\n"
     "<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
     "<meta http-equiv=\"Content-Security-Policy\" "
@@ -16,15 +16,15 @@ static const char head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
     "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
-/* Bytes of the UTF-8 character at text; 0: invalid, or not allowed in a page. */
+/* Returns the bytes of the UTF-8 character at text; 0: invalid, or not allowed in a page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
 {
     uint32_t code;
     size_t length = utf8_decode(text, bytes, &code);
     if (length == 0 || code == '\n' || code == '\t')
         return length;
-    bool control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code & 0xfffe) == 0xfffe;
-    return control ? 0 : length;
+    bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0) || (code & 0xfffe) == 0xfffe;
+    return is_control ? 0 : length;
 }
 
 void page_text_bytes(struct str *out, const void *text, size_t bytes)
@@ -81,16 +81,16 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
         size_t group_bytes = bytes - i < 3 ? bytes - i : 3;
         uint32_t word = (uint32_t)in[i] << 16 | (group_bytes > 1 ? (uint32_t)in[i + 1] << 8 : 0) |
                         (group_bytes > 2 ? in[i + 2] : 0u);
-        char four[4] = {digits[word >> 18], digits[word >> 12 & 63],
-                        group_bytes > 1 ? digits[word >> 6 & 63] : '=',
-                        group_bytes > 2 ? digits[word & 63] : '='};
-        str_add(out, four, sizeof four);
+        char encoded[4] = {digits[word >> 18], digits[word >> 12 & 63],
+                           group_bytes > 1 ? digits[word >> 6 & 63] : '=',
+                           group_bytes > 2 ? digits[word & 63] : '='};
+        str_add(out, encoded, sizeof encoded);
     }
 }
 
 void page_begin(struct str *out, const char *kind, const char *title)
 {
-    str_add_text(out, head);
+    str_add_text(out, page_head);
     /* page.css has no character that HTML or XML would interpret */
     str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_css, kind);
     page_element(out, "", title, "</title>\n</head>\n<body>\n<header><h1>");
@@ -182,9 +182,10 @@ void page_size(struct str *out, uint64_t bytes)
     page_number(out, "%s", str_format_size(bytes, text));
 }
 
-void page_bar(struct str *out, double share)
+void page_bar(struct str *out, double filled_fraction)
 {
-    str_add_format(out, "<td class=\"b\"><span style=\"width:%.1f%%\"></span></td>", share * 100);
+    str_add_format(out, "<td class=\"b\"><span style=\"width:%.1f%%\"></span></td>",
+                   filled_fraction * 100);
 }
 
 void page_row_end(struct str *out)

@@ -61,8 +61,7 @@ void page_cell(struct str *out, const char *text);
 void page_number(struct str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void page_count(struct str *out, uint64_t count);
 void page_size(struct str *out, uint64_t bytes); /* "1.5 MiB" */
-/* share: the filled fraction of the cell */
-void page_bar(struct str *out, double share);
+void page_bar(struct str *out, double filled_fraction);
 void page_row_end(struct str *out);
 void page_table_end(struct str *out);
 

@@ -101,23 +101,23 @@ static void draw_frame(struct str *out, const char *x_name)
     page_element(out, "", x_name, "</text>\n");
 }
 
-static void draw_line(struct str *out, const struct chart_series *series, unsigned number,
+static void draw_line(struct str *out, const struct chart_series *series, unsigned series_index,
                       const struct axis *x, const struct axis *y)
 {
-    bool drawn = false;
-    str_add_format(out, "<path class=\"line s%u\" d=\"", number);
+    bool is_connected = false;
+    str_add_format(out, "<path class=\"line s%u\" d=\"", series_index);
     for (size_t i = 0; i < series->count; i++) {
         const struct chart_point *point = &series->points[i];
         if (isfinite(point->y))
-            str_add_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', position(x, point->x),
+            str_add_format(out, "%c%.1f %.1f", is_connected ? 'L' : 'M', position(x, point->x),
                            position(y, point->y));
-        drawn = isfinite(point->y);
+        is_connected = isfinite(point->y);
     }
     str_add_text(out, "\"/>\n");
 }
 
 /* Dots show values on hover. They are visible only if there are few. */
-static void draw_dots(struct str *out, const struct chart_series *series, unsigned number,
+static void draw_dots(struct str *out, const struct chart_series *series, unsigned series_index,
                       const struct axis *x, const struct axis *y)
 {
     if (series->count > DOTS_MAX)
@@ -129,8 +129,8 @@ static void draw_dots(struct str *out, const struct chart_series *series, unsign
         double left = position(x, point->x), top = position(y, point->y);
         str_add_text(out, "<g>");
         if (series->count <= DOTS_MAX / 10)
-            str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", number,
-                           left, top);
+            str_add_format(out, "<circle class=\"d%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>",
+                           series_index, left, top);
         str_add_format(out, "<circle class=\"hit\" cx=\"%.1f\" cy=\"%.1f\" r=\"6\"/><title>", left,
                        top);
         page_format(out, "%s %.6g at %.10g", series->name, point->y, point->x);
@@ -151,7 +151,7 @@ static void draw_marks(struct str *out, const struct chart *chart, const struct 
     }
 }
 
-/* shape: within 28 x 10 */
+/* shape: path data within 28 x 10 units */
 static void draw_legend_entry(struct str *out, const char *css_class, const char *shape,
                               const char *name)
 {
@@ -172,7 +172,7 @@ static void draw_legend(struct str *out, const struct chart *chart)
         draw_legend_entry(out, "mark", "M14 1l5 9h-10z", chart->marks_name);
 }
 
-/* legend: the chart, or NULL. The caller adds the label and `">`. */
+/* legend: the chart, or NULL. The caller adds the label's text and `">`. */
 static void begin_figure(struct str *out, const char *title, const char *unit,
                          const struct chart *legend)
 {
@@ -185,7 +185,7 @@ static void begin_figure(struct str *out, const char *title, const char *unit,
                    WIDTH, HEIGHT);
 }
 
-static double last_finite(const struct chart_series *series)
+static double last_finite_y(const struct chart_series *series)
 {
     for (size_t i = series->count; i-- > 0;)
         if (isfinite(series->points[i].y))
@@ -208,7 +208,7 @@ static bool find_range(const struct chart *chart, struct axis *x, struct axis *y
             found = true;
         }
     }
-    if (chart->from_zero)
+    if (chart->starts_at_zero)
         y->min = fmin(y->min, 0);
     return found;
 }
@@ -235,9 +235,9 @@ void chart_draw_lines(struct str *out, const struct chart *chart)
     begin_figure(out, chart->title, chart->unit, chart);
     page_format(out, "%s over %s 0 to %.10g", chart->title, chart->x_name, x.max);
     for (unsigned s = 0; s < CHART_SERIES_MAX; s++)
-        if (isfinite(last_finite(&chart->series[s])))
+        if (isfinite(last_finite_y(&chart->series[s])))
             page_format(out, "; %s ends at %.6g", chart->series[s].name,
-                        last_finite(&chart->series[s]));
+                        last_finite_y(&chart->series[s]));
     str_add_text(out, "\">\n");
     draw_y_labels(out, &y, y_step);
     draw_x_labels(out, &x, x_step);
@@ -275,8 +275,8 @@ void chart_draw_histogram(struct str *out, const struct chart_histogram *h)
                     h->edge_text(h->edges[i + 1], to), h->counts[i]);
         str_add_text(out, "</title></rect>\n");
     }
-    size_t every = (h->count + LABELS_MAX - 1) / LABELS_MAX;
-    for (size_t i = 0; i <= h->count; i += every) {
+    size_t label_step = (h->count + LABELS_MAX - 1) / LABELS_MAX;
+    for (size_t i = 0; i <= h->count; i += label_step) {
         str_add_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">",
                        LEFT + width * (double)i, BOTTOM + 18);
         page_element(out, "", h->edge_text(h->edges[i], from), "</text>");

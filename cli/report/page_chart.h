@@ -13,7 +13,7 @@
 
 enum { CHART_SERIES_MAX = 2, CHART_TICK_BYTES = 32 };
 
-/* y not finite: a gap in the line. x is ascending. */
+/* A y that is not finite leaves a gap in the line. x is ascending. */
 struct chart_point {
     double x, y;
 };
@@ -28,7 +28,7 @@ struct chart {
     const char *title, *x_name, *unit;
     /* minimum end of the x axis */
     double x_end;
-    bool from_zero; /* the y axis starts at 0 */
+    bool starts_at_zero; /* the y axis starts at 0 */
     struct chart_series series[CHART_SERIES_MAX];
     const double *marks; /* x positions of triangles; NULL: none */
     size_t marks_count;

@@ -18,7 +18,7 @@ enum {
     CLASSES_MAX = 200, /* rows */
     SHARDS_MAX = 500,  /* rows */
     SIDE_BINS_MAX = 40,
-    SIDE_BINS = 16, /* approximately */
+    SIDE_BINS_TARGET = 16,
     CLASS_NAME_BYTES_MAX = 256,
 };
 
@@ -33,12 +33,12 @@ struct source {
 
 static const struct dataset_text *text_layout(const struct source *source)
 {
-    bool known = source->dataset && source->dataset->text.element[0];
-    return known ? &source->dataset->text : NULL;
+    bool has_layout = source->dataset && source->dataset->text.element[0];
+    return has_layout ? &source->dataset->text : NULL;
 }
 
-static int take_sample(void *context, struct survey *survey, const struct survey_sample *sample,
-                       struct err *err)
+static int add_sample(void *context, struct survey *survey, const struct survey_sample *sample,
+                      struct err *err)
 {
     struct source *source = context;
     if (shard_index_find(sample->shard->index, "npy") < 0)
@@ -88,8 +88,8 @@ static void show_samples(struct str *out, const struct source *source)
     char note[128];
     if (sheet->count > 0) {
         snprintf(note, sizeof note,
-                 "%" PRIu64 " of %" PRIu64 ", evenly spaced, in the order of the shards.",
-                 sheet->count, source->dataset ? source->dataset->samples : source->survey.samples);
+                 "%" PRIu64 " of %" PRIu64 " samples, evenly spaced, in shard order.", sheet->count,
+                 source->dataset ? source->dataset->samples : source->survey.samples);
         page_section_begin(out, "Samples", note);
         str_add_text(out, "<div class=\"sheet\">\n");
         str_add(out, sheet->figures.data, sheet->figures.bytes);
@@ -97,7 +97,7 @@ static void show_samples(struct str *out, const struct source *source)
         page_section_end(out);
     }
     if (source->texts_count > 0) {
-        page_section_begin(out, "Samples of text", "The beginnings of members, evenly spaced.");
+        page_section_begin(out, "Samples of text", "The beginnings of evenly spaced members.");
         str_add(out, str_text(&source->texts), source->texts.bytes);
         page_section_end(out);
     }
@@ -130,23 +130,23 @@ static void show_sizes(struct str *out, const struct survey *survey)
     chart_draw_histogram(out, &histogram);
 }
 
-static void show_image_sides(struct str *out, const struct survey *survey, bool vertical)
+static void show_image_sides(struct str *out, const struct survey *survey, bool is_height)
 {
     double edges[SIDE_BINS_MAX + 1];
     uint64_t counts[SIDE_BINS_MAX] = {0};
     uint32_t min = UINT32_MAX, max = 0;
     for (uint64_t i = 0; i < survey->image_sizes_count; i++) {
-        uint32_t side = vertical ? survey->image_sizes[i].height : survey->image_sizes[i].width;
+        uint32_t side = is_height ? survey->image_sizes[i].height : survey->image_sizes[i].width;
         min = side < min ? side : min;
         max = side > max ? side : max;
     }
     if (max == 0)
         return;
-    double step = fmax(1, chart_tick_spacing(max - min + 1, SIDE_BINS)),
+    double step = fmax(1, chart_tick_spacing(max - min + 1, SIDE_BINS_TARGET)),
            begin = floor(min / step) * step;
     size_t bins = 0;
     for (uint64_t i = 0; i < survey->image_sizes_count; i++) {
-        uint32_t side = vertical ? survey->image_sizes[i].height : survey->image_sizes[i].width;
+        uint32_t side = is_height ? survey->image_sizes[i].height : survey->image_sizes[i].width;
         size_t bin = (size_t)((side - begin) / step);
         bin = bin < SIDE_BINS_MAX ? bin : SIDE_BINS_MAX - 1;
         counts[bin]++;
@@ -154,7 +154,7 @@ static void show_image_sides(struct str *out, const struct survey *survey, bool 
     }
     for (size_t i = 0; i <= bins; i++)
         edges[i] = begin + (double)i * step;
-    struct chart_histogram histogram = {.title = vertical ? "Photo height" : "Photo width",
+    struct chart_histogram histogram = {.title = is_height ? "Photo height" : "Photo width",
                                         .x_name = "pixels, as stored",
                                         .edges = edges,
                                         .counts = counts,
@@ -166,9 +166,9 @@ static void show_image_sides(struct str *out, const struct survey *survey, bool 
 static void show_histograms(struct str *out, const struct survey *survey)
 {
     struct str note = {0};
-    str_add_format(&note, "Of %" PRIu64 " samples.", survey->samples);
+    str_add_format(&note, "Sizes of %" PRIu64 " samples.", survey->samples);
     if (survey->image_sizes_count > 0 && survey->image_sizes_count < survey->samples)
-        str_add_format(&note, " Width and height of %" PRIu64 ", evenly spaced.",
+        str_add_format(&note, " Widths and heights of %" PRIu64 " evenly spaced ones.",
                        survey->image_sizes_count);
     if (survey->images_bad_count > 0)
         str_add_format(&note, " %" PRIu64 " photos have no readable headers.",
@@ -195,7 +195,8 @@ static void show_classes(struct str *out, const struct source *source)
     struct str note = {0};
     str_add_format(&note, "Counted in %" PRIu64 " samples.", survey->labels_count);
     if (survey->labels_bad_count > 0)
-        str_add_format(&note, " %" PRIu64 " have no number in cls.", survey->labels_bad_count);
+        str_add_format(&note, " %" PRIu64 " have no valid number in cls.",
+                       survey->labels_bad_count);
     if (classes > CLASSES_MAX)
         str_add_format(&note, " The first %d of %" PRIu64 " are listed.", CLASSES_MAX, classes);
     page_table_begin(out, "Classes", str_text(&note), "Classes and their sample counts", columns,
@@ -216,7 +217,7 @@ static void show_classes(struct str *out, const struct source *source)
 static void show_fields(struct str *out, const struct survey *survey)
 {
     static const struct page_column columns[] = {{"field", false},   {"samples", true},
-                                                 {"together", true}, {"mean", true},
+                                                 {"total", true},    {"mean", true},
                                                  {"smallest", true}, {"largest", true}};
     page_table_begin(out, "Fields", NULL, "Fields and their sizes", columns,
                      sizeof columns / sizeof columns[0]);
@@ -241,9 +242,10 @@ static void show_shards(struct str *out, const struct dataset *dataset, const st
     char hex[17];
     struct str note = {0};
     if (survey->shards_count < dataset->shards_count)
-        str_add_format(
-            &note, "Sizes, fields and classes above are of %" PRIu64 " of them, evenly spaced. ",
-            survey->shards_count);
+        str_add_format(&note,
+                       "Sizes, fields and classes above are those of %" PRIu64
+                       " evenly spaced shards. ",
+                       survey->shards_count);
     if (dataset->shards_count > SHARDS_MAX)
         str_add_format(&note, "The first %d of %" PRIu64 " are listed.", SHARDS_MAX,
                        dataset->shards_count);
@@ -299,7 +301,7 @@ int page_dataset_build(struct io *io, const char *path, bool is_shard, struct st
                                      .path = path,
                                      .calls_max =
                                          text_layout(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
-                                     .sample = take_sample,
+                                     .sample = add_sample,
                                      .context = &source};
     if (!status)
         status = survey_run(io, &options, &source.survey, err);

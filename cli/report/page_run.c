@@ -109,8 +109,8 @@ static void show_checkpoints(struct str *out, const struct checkpoints *c, const
 
 struct curve {
     const char *title, *unit;
-    double scale;           /* values in the file are multiplied by this */
-    bool from_zero, marked; /* marked: with a triangle at each checkpoint */
+    double scale;                   /* values in the file are multiplied by this */
+    bool starts_at_zero, has_marks; /* has_marks: a triangle at each checkpoint */
     struct {
         const char *name; /* NULL: none */
         enum run_series_kind kind;
@@ -140,7 +140,7 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
                           .x_name = "step",
                           .unit = curve->unit,
                           .x_end = (double)metrics->last_step,
-                          .from_zero = curve->from_zero};
+                          .starts_at_zero = curve->starts_at_zero};
     for (unsigned s = 0; s < CHART_SERIES_MAX && curve->series[s].name; s++) {
         struct run_series *series = &metrics->series[curve->series[s].kind];
         for (size_t i = 0; i < series->count; i++)
@@ -148,7 +148,7 @@ static void show_curve(struct str *out, const struct curve *curve, struct run_me
         chart.series[s] =
             (struct chart_series){curve->series[s].name, series->points, series->count};
     }
-    if (curve->marked) {
+    if (curve->has_marks) {
         chart.marks = checkpoints->steps;
         chart.marks_count = checkpoints->marks_count;
         chart.marks_name = "checkpoint";
@@ -160,11 +160,11 @@ static void show_curves(struct str *out, struct run_metrics *metrics,
                         const struct checkpoints *checkpoints)
 {
     struct str note = {0};
-    uint64_t merged = metrics->series[RUN_LOSS].lines_per_point;
+    uint64_t lines_per_point = metrics->series[RUN_LOSS].lines_per_point;
     if (metrics->lines_count == 0)
         str_add_text(&note, "Nothing has been reported yet.");
-    else if (merged > 1)
-        str_add_format(&note, "A point is the mean of %" PRIu64 " reports.", merged);
+    else if (lines_per_point > 1)
+        str_add_format(&note, "A point is the mean of %" PRIu64 " reports.", lines_per_point);
     chart_group_begin(out, "Over the steps", str_text(&note));
     str_deinit(&note);
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
@@ -181,13 +181,13 @@ static void show_facts(struct str *out, const struct run_metrics *metrics)
     page_fact(out, "step", "%" PRIu64, metrics->last_step);
     page_fact(out, "epoch", "%" PRIu64, metrics->last_epoch);
     if (series[RUN_LOSS].count > 0)
-        page_fact(out, "training loss", "%.4f nats", series[RUN_LOSS].last);
+        page_fact(out, "training loss", "%.4f nats", series[RUN_LOSS].last_value);
     if (series[RUN_VAL_LOSS].count > 0)
-        page_fact(out, "validation loss", "%.4f nats", series[RUN_VAL_LOSS].last);
+        page_fact(out, "validation loss", "%.4f nats", series[RUN_VAL_LOSS].last_value);
     if (series[RUN_VAL_ACCURACY].count > 0)
-        page_fact(out, "validation accuracy", "%.1f %%", 100 * series[RUN_VAL_ACCURACY].last);
+        page_fact(out, "validation accuracy", "%.1f %%", 100 * series[RUN_VAL_ACCURACY].last_value);
     if (series[RUN_SAMPLES_PER_SECOND].count > 0)
-        page_fact(out, SAMPLES_UNIT, "%.4g", series[RUN_SAMPLES_PER_SECOND].last);
+        page_fact(out, SAMPLES_UNIT, "%.4g", series[RUN_SAMPLES_PER_SECOND].last_value);
     if (metrics->last_wall_seconds > 0) {
         page_fact(out, "first to last report", "%.0f:%02d:%02d h", floor(seconds / 3600),
                   (int)fmod(seconds / 60, 60), (int)fmod(seconds, 60));

@@ -77,7 +77,7 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
         return 0;
     }
     if (status)
-        return err_set(err, status, "cannot make a thumbnail: %s", detail.what);
+        return err_set(err, status, "cannot create a thumbnail: %s", detail.what);
     str_clear(&sheet->thumbnail);
     status = jpeg_encode(rgb, width, height, (size_t)width * 3, SHEET_QUALITY, 0, &sheet->thumbnail,
                          err);
@@ -86,16 +86,16 @@ static int show_thumbnail(struct page_sheet *sheet, const struct survey_sample *
     return status;
 }
 
-/* Fields to show; the first one of a sample is used. */
+/* Fields to show, in order of preference. */
 static const struct {
     const char *extension;
     bool is_picture; /* else text */
-} shown[] = {
+} displayed_fields[] = {
     {"jpg", true}, {"jpeg", true}, {"png", true},   {"webp", true},
     {"ppm", true}, {"txt", false}, {"json", false},
 };
 
-/* *ret_is_picture: shows an image or its placeholder. */
+/* *ret_is_picture: whether an image or its placeholder is shown. */
 static int show_field(struct page_sheet *sheet, struct survey *survey,
                       const struct survey_sample *sample, bool *ret_is_picture, struct err *err)
 {
@@ -104,17 +104,18 @@ static int show_field(struct page_sheet *sheet, struct survey *survey,
     const uint8_t *data;
     size_t bytes;
     *ret_is_picture = false;
-    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
-        size_t bytes_max = shown[i].is_picture ? SURVEY_READ_BYTES_MAX : TEXT_BYTES_MAX;
-        int status = survey_read(survey, sample, shown[i].extension, bytes_max, &data, &bytes, err);
+    for (size_t i = 0; i < sizeof displayed_fields / sizeof displayed_fields[0]; i++) {
+        size_t bytes_max = displayed_fields[i].is_picture ? SURVEY_READ_BYTES_MAX : TEXT_BYTES_MAX;
+        int status = survey_read(survey, sample, displayed_fields[i].extension, bytes_max, &data,
+                                 &bytes, err);
         if (status)
             return status;
         if (bytes == 0)
             continue;
-        *ret_is_picture = shown[i].is_picture;
-        if (shown[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
+        *ret_is_picture = displayed_fields[i].is_picture;
+        if (displayed_fields[i].is_picture && out->bytes <= SHEET_BYTES_MAX)
             return show_thumbnail(sheet, sample, data, bytes, err);
-        if (shown[i].is_picture)
+        if (displayed_fields[i].is_picture)
             show_note(out, too_large, strlen(too_large));
         else
             show_note(out, (const char *)data, bytes);

@@ -1,7 +1,7 @@
 /*
  * page_sheet — a contact sheet: figures with a thumbnail or other content, class and key.
  *
- * Has at most SHEET_SAMPLES_MAX figures, and no more images once it reaches SHEET_BYTES_MAX.
+ * Has at most SHEET_SAMPLES_MAX figures, and adds no image after SHEET_BYTES_MAX.
  */
 #ifndef MILLRACE_CLI_REPORT_PAGE_SHEET_H
 #define MILLRACE_CLI_REPORT_PAGE_SHEET_H
@@ -16,7 +16,7 @@ enum {
     SHEET_BYTES_MAX = 4 << 20,
 };
 
-/* Zero before page_sheet_open. Owner thread. */
+/* Zero it before page_sheet_open. Owner thread. */
 struct page_sheet {
     const struct dataset *dataset; /* for class names; NULL: none */
     struct image_pipeline *pipeline;

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HEADER_ROOM_BYTES = 4096, IDS_MAX = 300 };
+enum { HEADER_RESERVED_BYTES = 4096, IDS_MAX = 300 };
 
 /* Reads a little-endian token of 2 or 4 bytes. */
 static uint32_t token_at(const uint8_t *data, size_t index, unsigned bytes)
@@ -17,7 +17,7 @@ static uint32_t token_at(const uint8_t *data, size_t index, unsigned bytes)
     return bytes == 2 ? low : low | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static bool continues_character(uint32_t token)
+static bool is_continuation_byte(uint32_t token)
 {
     return token < 256 && (token & 0xc0) == 0x80;
 }
@@ -26,12 +26,13 @@ static bool continues_character(uint32_t token)
 static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsigned bytes,
                        uint32_t end_token)
 {
-    struct str run = {0};
+    struct str text_bytes = {0};
     size_t first = 0;
-    while (first < count && first < 3 && continues_character(token_at(data, first, bytes)))
+    while (first < count && first < 3 && is_continuation_byte(token_at(data, first, bytes)))
         first++;
     size_t last = count;
-    while (last > first && count - last < 3 && continues_character(token_at(data, last - 1, bytes)))
+    while (last > first && count - last < 3 &&
+           is_continuation_byte(token_at(data, last - 1, bytes)))
         last--;
     if (last > first && token_at(data, last - 1, bytes) >= 0xc0 &&
         token_at(data, last - 1, bytes) < 256)
@@ -42,18 +43,18 @@ static void show_bytes(struct str *out, const uint8_t *data, size_t count, unsig
         uint32_t token = token_at(data, i, bytes);
         char byte = (char)token;
         if (token < 256 && token != end_token) {
-            str_add(&run, &byte, 1);
+            str_add(&text_bytes, &byte, 1);
             continue;
         }
-        page_text_bytes(out, str_text(&run), run.bytes);
-        str_clear(&run);
+        page_text_bytes(out, str_text(&text_bytes), text_bytes.bytes);
+        str_clear(&text_bytes);
         str_add_text(out, "<mark>");
         page_format(out, token == end_token ? "[end of document]" : "[%" PRIu32 "]", token);
         str_add_text(out, "</mark>");
     }
-    page_text_bytes(out, str_text(&run), run.bytes);
-    str_merge_status(out, &run);
-    str_deinit(&run);
+    page_text_bytes(out, str_text(&text_bytes), text_bytes.bytes);
+    str_merge_status(out, &text_bytes);
+    str_deinit(&text_bytes);
 }
 
 int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
@@ -65,8 +66,8 @@ int page_tokens_add(struct survey *survey, const struct survey_sample *sample,
     struct shard_field field;
     int number = shard_index_find(sample->shard->index, "npy");
     int status =
-        survey_read(survey, sample, "npy", HEADER_ROOM_BYTES + PAGE_TOKENS_MAX * sizeof(uint32_t),
-                    &data, &bytes, err);
+        survey_read(survey, sample, "npy",
+                    HEADER_RESERVED_BYTES + PAGE_TOKENS_MAX * sizeof(uint32_t), &data, &bytes, err);
     if (status || bytes == 0)
         return status;
     shard_index_field(sample->shard->index, sample->number_in_shard, (uint32_t)number, &field);

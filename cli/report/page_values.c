@@ -17,7 +17,7 @@ static void show_value(struct str *out, struct json_t *node)
 {
     int64_t integer;
     double real;
-    bool truth;
+    bool flag;
     const char *text;
     if (jsonx_kind(node) == JSON_KIND_ARRAY) {
         for (size_t i = 0; i < jsonx_count(node); i++) {
@@ -28,8 +28,8 @@ static void show_value(struct str *out, struct json_t *node)
         page_format(out, "%" PRId64, integer);
     } else if (jsonx_f64(node, &real) == 0) {
         page_format(out, "%.10g", real);
-    } else if (jsonx_bool(node, &truth) == 0) {
-        page_text(out, truth ? "true" : "false");
+    } else if (jsonx_bool(node, &flag) == 0) {
+        page_text(out, flag ? "true" : "false");
     } else if (jsonx_text(node, &text) == 0) {
         page_text(out, text[0] ? text : "\"\"");
     } else {

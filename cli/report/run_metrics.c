@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { CHUNK_BYTES = 1 << 20 };
-#define WALL_SECONDS_MAX 1e10 /* the year 2286, whose nanoseconds fit in 64 bits */
+#define WALL_SECONDS_MAX 1e10 /* the year 2286; its nanoseconds fit in 64 bits */
 
 const char *run_series_key(enum run_series_kind kind)
 {
@@ -40,7 +40,7 @@ static void merge_pairs(struct run_series *series)
     series->lines_per_point *= 2;
 }
 
-static void end_point(struct run_series *series)
+static void finish_point(struct run_series *series)
 {
     if (series->sum_lines == 0)
         return;
@@ -56,9 +56,9 @@ static void add_value(struct run_series *series, double step, double value)
 {
     series->sum.x = step;
     series->sum.y += value;
-    series->last = value;
+    series->last_value = value;
     if (++series->sum_lines >= series->lines_per_point)
-        end_point(series);
+        finish_point(series);
 }
 
 static int add_line(struct run_metrics *metrics, const char *line, size_t bytes, const char *path,
@@ -66,13 +66,13 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
 {
     struct json_t *root;
     uint64_t step;
-    double wall;
+    double wall_seconds;
     int status = jsonx_parse(line, bytes, path, (int64_t)offset, &root, err);
     if (status)
         return status;
     status = jsonx_get_u64(root, "step", &step, path, err);
     if (!status && metrics->lines_count > 0 && step < metrics->last_step)
-        status = err_set(err, -EBADMSG, "the steps of the metrics go back to %llu",
+        status = err_set(err, -EBADMSG, "the steps of the metrics decrease to %llu",
                          (unsigned long long)step);
     if (status) {
         err_at(err, path, (int64_t)offset);
@@ -85,11 +85,11 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
         if (node) /* null is a non-finite number */
             add_value(&metrics->series[kind], (double)step, jsonx_f64(node, &value) ? NAN : value);
     }
-    if (jsonx_f64(jsonx_get(root, "wall_seconds"), &wall) == 0 && wall > 0 &&
-        wall < WALL_SECONDS_MAX) {
+    if (jsonx_f64(jsonx_get(root, "wall_seconds"), &wall_seconds) == 0 && wall_seconds > 0 &&
+        wall_seconds < WALL_SECONDS_MAX) {
         if (metrics->first_wall_seconds <= 0)
-            metrics->first_wall_seconds = wall;
-        metrics->last_wall_seconds = wall;
+            metrics->first_wall_seconds = wall_seconds;
+        metrics->last_wall_seconds = wall_seconds;
     }
     (void)jsonx_u64(jsonx_get(root, "epoch"), &metrics->last_epoch);
     metrics->last_step = step;
@@ -98,7 +98,7 @@ static int add_line(struct run_metrics *metrics, const char *line, size_t bytes,
     return 0;
 }
 
-/* Parses the complete lines of text, which is at `offset` in the file; *ret_used: their length. */
+/* Parses the complete lines of text, from `offset` of the file. *ret_used: their length. */
 static int add_lines(struct run_metrics *metrics, const char *text, size_t bytes, const char *path,
                      uint64_t offset, size_t *ret_used, struct err *err)
 {
@@ -123,18 +123,19 @@ static int read_all(struct io *io, struct io_queue *queue, struct io_file *file,
                     char *chunk, struct run_metrics *metrics, struct err *err)
 {
     uint64_t file_bytes = io->ops->file_size(file), offset = 0;
-    size_t carried = 0, used = 0;
+    size_t carried_bytes = 0, used = 0;
     int status = 0;
     while (!status && offset < file_bytes) {
-        size_t bytes = bytes_min(file_bytes - offset, CHUNK_BYTES - carried);
-        status = io_read_exact(queue, io, file, path, offset, chunk + carried, bytes, err);
+        size_t bytes = bytes_min(file_bytes - offset, CHUNK_BYTES - carried_bytes);
+        status = io_read_exact(queue, io, file, path, offset, chunk + carried_bytes, bytes, err);
         if (!status)
-            status = add_lines(metrics, chunk, carried + bytes, path, offset - carried, &used, err);
+            status = add_lines(metrics, chunk, carried_bytes + bytes, path, offset - carried_bytes,
+                               &used, err);
         if (status)
             break;
         offset += bytes;
-        carried = carried + bytes - used;
-        memmove(chunk, chunk + used, carried);
+        carried_bytes = carried_bytes + bytes - used;
+        memmove(chunk, chunk + used, carried_bytes);
     }
     return status;
 }
@@ -156,7 +157,7 @@ int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_m
     if (!status)
         status = read_all(io, queue, file, path, chunk, metrics, err);
     for (int kind = 0; kind < RUN_SERIES_COUNT && !status; kind++)
-        end_point(&metrics->series[kind]);
+        finish_point(&metrics->series[kind]);
     if (queue)
         io->ops->queue_close(queue);
     if (file)

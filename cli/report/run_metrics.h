@@ -2,7 +2,7 @@
  * run_metrics — a run's metrics.jsonl as series over steps, in bounded memory.
  *
  * When a series reaches RUN_POINTS_MAX points, each pair is replaced by its mean, so that a point
- * stands for twice as many lines.
+ * represents twice as many lines.
  */
 #ifndef MILLRACE_CLI_REPORT_RUN_METRICS_H
 #define MILLRACE_CLI_REPORT_RUN_METRICS_H
@@ -27,14 +27,14 @@ enum run_series_kind {
     RUN_SERIES_COUNT
 };
 
-/* Values as in the file. Owner thread. */
+/* The values are those in the file. Owner thread. */
 struct run_series {
     struct chart_point points[RUN_POINTS_MAX];
     size_t count;
     uint64_t lines_per_point; /* a power of two */
     struct chart_point sum;   /* of the lines not in a point yet */
     uint64_t sum_lines;
-    double last; /* NaN if not finite */
+    double last_value; /* NaN if not finite */
 };
 
 struct run_metrics {

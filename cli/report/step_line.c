@@ -4,7 +4,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum detail { DETAIL_ALL, DETAIL_LARGEST_PART, DETAIL_NO_UPDATE, DETAIL_NO_DEVICE, DETAIL_COUNT };
+enum detail {
+    DETAIL_ALL,
+    DETAIL_LARGEST_CATEGORY,
+    DETAIL_NO_UPDATE,
+    DETAIL_NO_DEVICE,
+    DETAIL_COUNT
+};
 
 static void add_remaining(struct str *out, double seconds)
 {
@@ -32,24 +38,25 @@ static void add_device_metrics(struct str *out, const struct trainer_device_metr
 /* Appends each category of at least 1 % of the step's time, or only the largest category. */
 static void add_time(struct str *out, const struct trainer_report *report, bool only_largest)
 {
-    static const enum time_category order[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
-                                               TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
-                                               TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
+    static const enum time_category categories[] = {TIME_LOAD,   TIME_FORWARD, TIME_BACKWARD,
+                                                    TIME_REDUCE, TIME_UPDATE,  TIME_QUEUE,
+                                                    TIME_DEVICE, TIME_SAVE,    TIME_OTHER};
     double all_ns = (double)category_times_training_ns(&report->time), largest = 0;
     enum time_category largest_category = TIME_OTHER;
     str_add_text(out, only_largest ? "" : "  time:");
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        double percent = (double)report->time.ns[order[i]] / all_ns * 100;
+    for (size_t i = 0; i < sizeof categories / sizeof categories[0]; i++) {
+        double percent = (double)report->time.ns[categories[i]] / all_ns * 100;
         if (percent >= 1 && !only_largest)
-            str_add_format(out, " %s %.0f%%", time_category_name(order[i]), percent);
-        largest_category = percent > largest ? order[i] : largest_category;
+            str_add_format(out, " %s %.0f%%", time_category_name(categories[i]), percent);
+        largest_category = percent > largest ? categories[i] : largest_category;
         largest = percent > largest ? percent : largest;
     }
     if (only_largest)
         str_add_format(out, "  %s %.0f%%", time_category_name(largest_category), largest);
 }
 
-static void format(const struct trainer_report *report, enum detail detail, struct str *out)
+static void format_with_detail(const struct trainer_report *report, enum detail detail,
+                               struct str *out)
 {
     str_clear(out);
     str_add_format(out, "step %" PRIu64 "/%" PRIu64 "  loss %.4f", report->step, report->steps,
@@ -62,13 +69,13 @@ static void format(const struct trainer_report *report, enum detail detail, stru
         str_add_format(out, "  %.1f samples/s", report->samples_per_second);
     if (detail < DETAIL_NO_DEVICE)
         add_device_metrics(out, &report->metrics);
-    add_time(out, report, detail >= DETAIL_LARGEST_PART);
+    add_time(out, report, detail >= DETAIL_LARGEST_CATEGORY);
     add_remaining(out, report->remaining_seconds);
 }
 
 void step_line_format(const struct trainer_report *report, unsigned columns, struct str *out)
 {
-    format(report, DETAIL_ALL, out);
+    format_with_detail(report, DETAIL_ALL, out);
     for (int detail = DETAIL_ALL + 1; detail < DETAIL_COUNT && out->bytes >= columns; detail++)
-        format(report, (enum detail)detail, out);
+        format_with_detail(report, (enum detail)detail, out);
 }

@@ -1,5 +1,5 @@
 /*
- * step_line — the progress line of a training run: step, loss, rate, time by part, time left.
+ * step_line — the progress line of a training run: step, loss, rate, time by category, time left.
  */
 #ifndef MILLRACE_CLI_REPORT_STEP_LINE_H
 #define MILLRACE_CLI_REPORT_STEP_LINE_H

@@ -13,10 +13,10 @@
 
 enum { HEAD_BYTES = 16 << 10 };
 
-/* Whether item t of total is among `wanted` evenly spread ones. total < 2^44, wanted < 2^20. */
-static bool is_chosen(uint64_t t, uint64_t total, uint64_t wanted)
+/* Whether item t of total is among `count` evenly spread items. total < 2^44, count < 2^20. */
+static bool is_chosen(uint64_t t, uint64_t total, uint64_t count)
 {
-    return wanted >= total || (t + 1) * wanted / total != t * wanted / total;
+    return count >= total || (t + 1) * count / total != t * count / total;
 }
 
 int survey_read(struct survey *survey, const struct survey_sample *sample, const char *extension,
@@ -122,17 +122,17 @@ static int measure_image(struct survey *survey, const struct survey_sample *samp
     int status = survey_read(survey, sample, extension, HEAD_BYTES, &data, &bytes, err);
     if (status || bytes == 0)
         return status;
-    bool known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
-    if (!known && bytes == HEAD_BYTES) { /* profiles or thumbnails make headers longer */
+    bool has_size = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
+    if (!has_size && bytes == HEAD_BYTES) { /* profiles or thumbnails make headers longer */
         status = survey_read(survey, sample, extension, SURVEY_READ_BYTES_MAX, &data, &bytes, err);
         if (status)
             return status;
-        known = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
+        has_size = image_check_headers(survey->checker, data, bytes, NULL, &info, NULL) == 0;
     }
-    if (known && survey->image_sizes_count < SURVEY_IMAGES_MAX)
+    if (has_size && survey->image_sizes_count < SURVEY_IMAGES_MAX)
         survey->image_sizes[survey->image_sizes_count++] =
             (struct survey_image_size){.width = info.width, .height = info.height};
-    survey->images_bad_count += !known;
+    survey->images_bad_count += !has_size;
     return 0;
 }
 
@@ -158,9 +158,9 @@ static int examine_sample(struct survey *survey, const struct survey_options *op
         status = measure_image(survey, sample, image, err);
     if (status || !is_chosen(t, total, options->calls_max))
         return status;
-    struct survey_sample labeled = *sample;
-    status = read_label(survey, sample, &labeled.class_number, err);
-    return status ? status : options->sample(options->context, survey, &labeled, err);
+    struct survey_sample labeled_sample = *sample;
+    status = read_label(survey, sample, &labeled_sample.class_number, err);
+    return status ? status : options->sample(options->context, survey, &labeled_sample, err);
 }
 
 /* total: samples of all examined shards; 0: only this shard. */

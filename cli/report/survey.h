@@ -36,7 +36,7 @@ struct survey {
     uint32_t fields_count;
     uint64_t size_bins[SURVEY_SIZE_BINS]; /* samples by total bytes */
     uint64_t *class_counts;               /* [DATASET_CLASSES_MAX] */
-    uint64_t classes_end;                 /* the highest number plus one */
+    uint64_t classes_end;                 /* the highest class number plus one */
     uint64_t labels_count, labels_bad_count;
     struct survey_image_size *image_sizes; /* [image_sizes_count] */
     uint64_t image_sizes_count, images_bad_count;

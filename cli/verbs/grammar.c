@@ -71,7 +71,7 @@ static bool is_literal(const char *text, size_t bytes)
 }
 
 static enum grammar_kind value_name_kind(const char *text, size_t bytes,
-                                         enum grammar_kind otherwise)
+                                         enum grammar_kind default_kind)
 {
     static const struct {
         const char *name;
@@ -86,10 +86,10 @@ static enum grammar_kind value_name_kind(const char *text, size_t bytes,
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strlen(names[i].name) == bytes && memcmp(names[i].name, text, bytes) == 0)
             return names[i].kind;
-    return otherwise;
+    return default_kind;
 }
 
-static void parse_value_name(const char *name, enum grammar_kind otherwise,
+static void parse_value_name(const char *name, enum grammar_kind default_kind,
                              struct grammar_value *ret_value)
 {
     *ret_value = (struct grammar_value){.kind = GRAMMAR_TEXT};
@@ -98,7 +98,7 @@ static void parse_value_name(const char *name, enum grammar_kind otherwise,
         if (is_literal(name, bytes))
             add_word(&ret_value->words, name, bytes);
         else if (ret_value->kind == GRAMMAR_TEXT)
-            ret_value->kind = value_name_kind(name, bytes, otherwise);
+            ret_value->kind = value_name_kind(name, bytes, default_kind);
         if (!name[bytes])
             return;
         name += bytes + 1;

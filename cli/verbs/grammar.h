@@ -42,7 +42,7 @@ const struct verb *grammar_find_verb(const char *group, const char *word);
 void grammar_describe_verb(const char *group, const char *word, struct str *out);
 
 void grammar_option_value(const struct option *option, struct grammar_value *ret_value);
-/* Gets the verb's n-th argument, from 0. False beyond the last. */
+/* Gets the values of the verb's n-th argument, from 0. False beyond the last. */
 bool grammar_argument_value(const struct verb *verb, size_t n, struct grammar_value *ret_value);
 void grammar_setting_value(const struct config_field *field, struct grammar_value *ret_value);
 

@@ -37,17 +37,17 @@ static const struct option *find_short(const struct option_table *table, char le
     return option;
 }
 
-static int unknown_option(const struct option_table *table, const char *word, struct err *err)
+static int fail_unknown_option(const struct option_table *table, const char *word, struct err *err)
 {
     const char *names[OPTIONS_MAX];
     const struct option *option;
     size_t count = 0;
     for (; count < OPTIONS_MAX && (option = options_at(table, count)); count++)
         names[count] = option->name;
-    char bare[64];
-    snprintf(bare, sizeof bare, "%.*s", (int)strcspn(word, "="), word);
-    err_set(err, -EINVAL, "unknown option %s", bare);
-    const char *nearest = word[1] == '-' ? str_nearest(bare + 2, names, count) : NULL;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    err_set(err, -EINVAL, "unknown option %s", name);
+    const char *nearest = word[1] == '-' ? str_nearest(name + 2, names, count) : NULL;
     if (nearest)
         err_advise(err, "did you mean --%s?", nearest);
     else
@@ -72,8 +72,8 @@ const char *option_format_value(const struct option *option, char *text, size_t 
     return text;
 }
 
-static int invalid_value(const struct option *option, const char *value, struct err *err,
-                         const char *expected)
+static int fail_invalid_value(const struct option *option, const char *value, struct err *err,
+                              const char *expected)
 {
     err_set(err, -EINVAL, "--%s has an invalid value", option->name);
     err_expected(err, "%s", expected);
@@ -91,11 +91,11 @@ static int set_count(const struct option *option, const char *value, uint64_t *r
     else
         snprintf(expected, sizeof expected, "a whole number of at least %" PRIu64, option->min);
     if (value[0] < '0' || value[0] > '9')
-        return invalid_value(option, value, err, expected);
+        return fail_invalid_value(option, value, err, expected);
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
     if (errno || *end || number < option->min || (option->max && number > option->max))
-        return invalid_value(option, value, err, expected);
+        return fail_invalid_value(option, value, err, expected);
     *ret_count = number;
     return 0;
 }
@@ -110,7 +110,7 @@ static int set_choice(const struct option *option, const char *value, uint32_t *
             return 0;
         }
     char expected[ERR_TEXT_BYTES_MAX];
-    invalid_value(option, value, err, option_format_value(option, expected, sizeof expected));
+    fail_invalid_value(option, value, err, option_format_value(option, expected, sizeof expected));
     const char *nearest = str_nearest(value, option->choices, count);
     if (nearest)
         err_advise(err, "did you mean %s?", nearest);
@@ -119,12 +119,12 @@ static int set_choice(const struct option *option, const char *value, uint32_t *
 
 static int list_add(struct option_list *list, const char *text, size_t bytes)
 {
-    char **grown = realloc(list->items, (list->count + 1) * sizeof *grown);
-    if (!grown)
+    char **items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (!items)
         return -ENOMEM;
-    list->items = grown;
-    grown[list->count] = strndup(text, bytes);
-    if (!grown[list->count])
+    list->items = items;
+    items[list->count] = strndup(text, bytes);
+    if (!items[list->count])
         return -ENOMEM;
     list->count++;
     return 0;
@@ -167,11 +167,11 @@ static int set_value(const struct option *option, const char *value, void *args,
         return set_choice(option, value, at, err);
     case OPTION_SIZE:
         if (str_parse_size(value, at))
-            return invalid_value(option, value, err, "a size such as 64KiB, 256MiB or 3GB");
+            return fail_invalid_value(option, value, err, "a size such as 64KiB, 256MiB or 3GB");
         break;
     case OPTION_DURATION:
         if (str_parse_duration(value, at))
-            return invalid_value(option, value, err, "a duration such as 90s, 10min or 2h");
+            return fail_invalid_value(option, value, err, "a duration such as 90s, 10min or 2h");
         break;
     case OPTION_LIST:
         status = list_set(at, value);
@@ -184,8 +184,8 @@ static int set_value(const struct option *option, const char *value, void *args,
 }
 
 /* Advances *index if the value is the next word. */
-static int take_option(const struct option_table *table, int argc, char **argv, int *index,
-                       const struct option **ret_option, const char **ret_value, struct err *err)
+static int parse_option(const struct option_table *table, int argc, char **argv, int *index,
+                        const struct option **ret_option, const char **ret_value, struct err *err)
 {
     const char *word = argv[*index], *value = NULL;
     const struct option *option;
@@ -200,9 +200,9 @@ static int take_option(const struct option_table *table, int argc, char **argv, 
             option = NULL; /* letters cannot be combined */
     }
     if (!option)
-        return unknown_option(table, word, err);
+        return fail_unknown_option(table, word, err);
     if (option->kind == OPTION_FLAG && value)
-        return invalid_value(option, value, err, "no value");
+        return fail_invalid_value(option, value, err, "no value");
     if (option->kind != OPTION_FLAG && !value) {
         if (*index + 1 >= argc) {
             char expected[ERR_TEXT_BYTES_MAX];
@@ -232,19 +232,19 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
 {
     *ret_positional = (struct option_list){0};
     int status = set_defaults(table, args, err);
-    bool is_ended = false;
+    bool options_ended = false;
     for (int i = 0; i < argc && !status; i++) {
         const char *word = argv[i];
         const struct option *option;
         const char *value;
-        if (is_ended || word[0] != '-' || word[1] == '\0') {
+        if (options_ended || word[0] != '-' || word[1] == '\0') {
             status = list_add(ret_positional, word, strlen(word));
             if (status)
                 err_set(err, status, "out of memory for the command line");
         } else if (strcmp(word, "--") == 0) {
-            is_ended = true;
+            options_ended = true;
         } else {
-            status = take_option(table, argc, argv, &i, &option, &value, err);
+            status = parse_option(table, argc, argv, &i, &option, &value, err);
             if (!status)
                 status = set_value(option, value, args, err);
         }
@@ -252,15 +252,15 @@ int options_parse(const struct option_table *table, int argc, char **argv, void 
     return status;
 }
 
-static bool is_given(const struct option_table *table, int argc, char **argv,
-                     const struct option *wanted)
+static bool is_option_given(const struct option_table *table, int argc, char **argv,
+                            const struct option *target)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
         const struct option *option;
         const char *value;
         if (argv[i][0] != '-' || argv[i][1] == '\0')
             continue;
-        if (take_option(table, argc, argv, &i, &option, &value, NULL) == 0 && option == wanted)
+        if (parse_option(table, argc, argv, &i, &option, &value, NULL) == 0 && option == target)
             return true;
     }
     return false;
@@ -270,7 +270,7 @@ int options_check_required(const struct option_table *table, int argc, char **ar
 {
     const struct option *option;
     for (size_t i = 0; (option = options_at(table, i)); i++) {
-        if (!option->required || is_given(table, argc, argv, option))
+        if (!option->required || is_option_given(table, argc, argv, option))
             continue;
         char expected[ERR_TEXT_BYTES_MAX];
         err_set(err, -EINVAL, "--%s is missing", option->name);

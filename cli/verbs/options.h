@@ -1,7 +1,7 @@
 /*
  * options — the options of a verb: one table for parsing, help, manual pages and completions.
  *
- *     static const struct option rows[] = {
+ *     static const struct option option_rows[] = {
  *         {"workers", 'j', OPTION_COUNT, offsetof(struct read_args, workers), "N",
  *          .help = "decoding threads; 0: one per CPU"},
  *     };

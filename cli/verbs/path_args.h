@@ -6,8 +6,8 @@
 
 #include "cli/verbs/verb.h"
 
-/* args and positional: from options_parse. -EPROTONOSUPPORT names an argument whose scheme this
- * build does not support. */
+/* args and positional: from options_parse. -EPROTONOSUPPORT names an argument with a scheme
+ * that this build does not support. */
 int path_args_check(const struct verb *verb, const void *args, const struct option_list *positional,
                     struct err *err);
 

@@ -45,8 +45,8 @@ struct verb {
     struct option_table options;
     const char *const *examples; /* NULL-terminated; work as written */
     size_t args_bytes;
-    /* Returns an exit status, or -errno with detail, which becomes EXIT_USAGE for -EINVAL and
-     * EXIT_FAILED otherwise. main prints the detail. */
+    /* Returns an exit status, or -errno with detail: -EINVAL becomes EXIT_USAGE, others
+     * EXIT_FAILED. main prints the detail. */
     int (*run)(const struct invocation *invocation, struct err *err);
 };
 

@@ -23,7 +23,7 @@ static const struct verb *const verbs[] = {&verb_convert_dataset, &verb_convert_
                                            &verb_bench_comm,      &verb_bench_train,
                                            &verb_doctor,          &verb_help,
                                            &verb_manual,          &verb_completion};
-static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "room for suggestions");
+static_assert(sizeof verbs / sizeof verbs[0] <= GRAMMAR_WORDS_MAX, "verbs fit in grammar_words");
 
 static const struct option common_rows[] = {
     {"json", 0, OPTION_FLAG, offsetof(struct common_args, json),
@@ -57,7 +57,7 @@ bool verb_is_group(const char *word)
     return false;
 }
 
-static int unknown_verb(const char *group, const char *word, struct err *err)
+static int fail_unknown_verb(const char *group, const char *word, struct err *err)
 {
     struct grammar_words list;
     const char *words[GRAMMAR_WORDS_MAX];
@@ -85,7 +85,7 @@ int verb_find(int argc, char **argv, const struct verb **ret_verb, int *ret_word
         word = argc > 1 ? argv[1] : NULL;
     const struct verb *verb = word ? grammar_find_verb(group, word) : NULL;
     if (!verb)
-        return unknown_verb(group, word, err);
+        return fail_unknown_verb(group, word, err);
     *ret_verb = verb;
     *ret_words = is_group ? 2 : 1;
     return 0;

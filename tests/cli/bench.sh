@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bench — `millrace bench io|loader|ckpt|comm|train` measure what this machine supports in bounded
-# time and leave nothing behind; bench/loaders and bench/train survive the failure of a peer.
+# time and leave no files behind; bench/loaders and bench/train survive the failure of a peer.
 . "$(dirname "$0")/lib.sh"
 
 # ---- io ----
@@ -111,7 +111,7 @@ without_a_dataset_photos_are_generated_and_removed() {
   need_python
   mkdir empty && cd empty
   measure_loader --photos 8 -j 1 --json >../result
-  same "$(json 'd["dataset"], d["samples_count"]' ../result)" "('made photos', 8)"
+  same "$(json 'd["dataset"], d["samples_count"]' ../result)" "('generated photos', 8)"
   contains "$(measured_labels ../result)" "('photos decoded whole, one thread', 0)"
   same "$(ls -A)" ""
 }
@@ -171,7 +171,7 @@ existing_files_in_the_folder_are_kept() {
 
 # ---- comm, train ----
 
-# The program sets what mpirun needs; only sanitizers need more.
+# The program passes mpirun the options it needs; only sanitizers need more.
 need_ranks() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
@@ -293,9 +293,8 @@ compare_bytes() { # --option value...
   same "$(status_of "$python" "$here"/../../bench/loaders/run peers --jobs warm --rounds 2 --millrace "$MILLRACE" "$@")" 0 "$(cat errors)"
 }
 
-# A Python that lacks every peer except one, which prints its first line, stops itself, and exits
-# when continued.
-python_of_bad_peers() {
+# A Python with a single peer: it prints its first line, stops itself, and exits when continued.
+make_bad_python() {
   cat >bad_python <<'END'
 #!/bin/sh
 [ "$2" = streaming-bytes ] || exit 1
@@ -311,7 +310,7 @@ missing_or_crashing_peers_lose_only_their_rows() {
   mkdir -p peers/bytes/mds
   head -c 20000 "$here"/../../README.md >book.txt
   millrace convert dataset book.txt peers/bytes/millrace --quiet >/dev/null
-  python_of_bad_peers
+  make_bad_python
   local missing
   for missing in ./bad_python ./no_python; do
     compare_bytes --python "$missing"
@@ -321,14 +320,14 @@ missing_or_crashing_peers_lose_only_their_rows() {
     [[ $(cat out) != *"| millrace failed"* ]] || fail "$(cat errors)"
   done
   compare_bytes --python ./bad_python --loaders millrace,streaming
-  [[ $(cat out) != *webdataset* ]] || fail "a loader that was not asked for"
+  [[ $(cat out) != *webdataset* ]] || fail "a loader that was not requested"
 }
 
 mounts_are_matched_by_path_components() {
   need_python
-  local apart=(unshare --mount)
-  [[ $(id -u) == 0 ]] || apart=(unshare --user --map-root-user --mount)
-  "${apart[@]}" mount -t tmpfs none . 2>/dev/null || skip "nothing can be mounted here"
+  local unshare_mounts=(unshare --mount)
+  [[ $(id -u) == 0 ]] || unshare_mounts=(unshare --user --map-root-user --mount)
+  "${unshare_mounts[@]}" mount -t tmpfs none . 2>/dev/null || skip "cannot mount here"
   mkdir -p mounts/m mounts/mn
   cat >kinds.py <<'END'
 import pathlib, sys
@@ -337,12 +336,12 @@ import turns
 print(*(turns.file_system(pathlib.Path(path)) for path in sys.argv[2:]))
 END
   local kinds=("$python" kinds.py "$here"/../../bench)
-  same "$("${apart[@]}" sh -c 'mount -t ramfs none mounts/m && mkdir mounts/m/below && exec "$@"' sh "${kinds[@]}" mounts/m mounts/m/below mounts/mn)" \
+  same "$("${unshare_mounts[@]}" sh -c 'mount -t ramfs none mounts/m && mkdir mounts/m/below && exec "$@"' sh "${kinds[@]}" mounts/m mounts/m/below mounts/mn)" \
     "ramfs ramfs $("${kinds[@]}" mounts)"
 }
 
-# With 7 shapes each: 74 photos make an epoch of two steps of 256 and 6 more samples, so the middle
-# of the epoch lies within the second step; 63 photos make less than two steps.
+# There are 7 shapes. 74 photos of each make two steps of 256 and 6 more samples, so the middle of
+# the epoch lies within the second step; 63 of each make less than two steps.
 first_batches() { # PHOTOS-OF-EACH
   rm -rf firsts && mkdir -p firsts/small
   "$RENDER_SHAPES" --count "$1" --side 32 firsts/small/photos >/dev/null
@@ -350,15 +349,15 @@ first_batches() { # PHOTOS-OF-EACH
   same "$(status_of "$python" "$here"/../../bench/loaders/run firsts --jobs first --loaders millrace --rounds 2 --keep firsts --millrace "$MILLRACE")" 0 "$(cat errors)"
 }
 
-kept() { "$python" -c "import json; print([$1 for r in map(json.loads, open('firsts/turns.jsonl'))])"; }
+saved_turns() { "$python" -c "import json; print([$1 for r in map(json.loads, open('firsts/turns.jsonl'))])"; }
 
 a_resumed_loader_starts_at_a_step_boundary() {
   need_python
   first_batches 74
-  same "$(kept '(r["loader"], r["start"])')" "[('millrace', 0), ('millrace-resumed', 256), ('millrace', 0), ('millrace-resumed', 256)]"
+  same "$(saved_turns '(r["loader"], r["start"])')" "[('millrace', 0), ('millrace-resumed', 256), ('millrace', 0), ('millrace-resumed', 256)]"
   first_batches 63
   contains "$(cat errors)" "too few photos"
-  same "$(kept r)" "[]"
+  same "$(saved_turns r)" "[]"
 }
 
 run_cases each_io_mode_is_measured_and_named the_human_output_is_a_table a_missing_folder_is_one_error \

@@ -21,8 +21,8 @@ flip_a_bit() { # FILE OFFSET
   printf "\\x$(printf %02x $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# with_lock_holder FOLDER COMMAND...: runs COMMAND while a training process holds the folder, as its pid file
-# shows.
+# with_lock_holder FOLDER COMMAND...: runs COMMAND while a training process locks the folder; owner.pid
+# holds its process id.
 with_lock_holder() {
   local folder=$1 pid status=0
   shift
@@ -60,7 +60,7 @@ list_shows_steps_times_sizes_metrics_and_incomplete_steps() {
   millrace ckpt list listed/aside-step-00000002 --json >list
   same "$(json '[c["step"] for c in d["checkpoints"]]' list)" "[1]"
   millrace ckpt list run/ckpt >text
-  if grep -q 'not whole' text; then fail "all are whole"; fi
+  if grep -q 'not whole' text; then fail "all are complete"; fi
 }
 
 a_misnamed_step_is_refused_and_nothing_is_pruned() {
@@ -94,7 +94,7 @@ a_misnamed_step_is_refused_and_nothing_is_pruned() {
   millrace train train.yaml --set checkpoint.dir=misnamed --set run.steps=7 --set run.dir=resumed \
     --set checkpoint.keep.last=1 --set schedule.type=constant --resume auto 2>resumed.log >/dev/null || :
   contains "$(cat resumed.log)" "$advice"
-  [[ -d misnamed/step-00009000 && -d misnamed/step-00000007 ]] || fail "real progress was removed"
+  [[ -d misnamed/step-00009000 && -d misnamed/step-00000007 ]] || fail "a newer step was removed"
   rm -r misnamed/step-0000000*
   same "$(status_of millrace ckpt hash misnamed)" 1
   contains "$(tail -n 1 errors)" "$advice"
@@ -146,7 +146,7 @@ prune_by_accuracy_keeps_the_most_accurate() {
   done
 }
 
-a_useless_prune_is_refused() {
+invalid_prune_options_are_refused() {
   cp -r run/ckpt meant
   same "$(status_of millrace ckpt prune meant)" 2
   contains "$(cat errors)" "keep-last"
@@ -225,7 +225,7 @@ a_runs_folder_is_accepted_for_its_checkpoints() {
 
 a_folder_locked_by_a_run_is_not_modified() {
   local verb
-  refused() {
+  check_refusals() {
     for verb in "prune owned --keep-last 1" "sweep owned" "copy run/ckpt owned"; do
       # shellcheck disable=SC2086
       same "$(status_of millrace ckpt $verb)" 1 "status of $verb"
@@ -238,11 +238,11 @@ a_folder_locked_by_a_run_is_not_modified() {
     contains "$(cat errors)" "there is no checkpoint"
   }
   mkdir -p owned/.tmp-mine
-  with_lock_holder owned refused
+  with_lock_holder owned check_refusals
   same "$(status_of millrace ckpt sweep owned)" 0 # the owner is dead
   grep -q '^removed  *1$' out
   [[ ! -e owned/.tmp-step-00000009-x-1-0123456789abcdef ]]
-  [[ -d owned/.tmp-mine ]] || fail "the run removed what is not its own"
+  [[ -d owned/.tmp-mine ]] || fail "the run removed a folder of another program"
 }
 
 sweep_names_what_it_removes_and_keeps_steps() {
@@ -352,7 +352,7 @@ an_existing_output_is_kept_and_the_error_names_force() {
 inspect_reads_only_headers() {
   same "$(MILLRACE_FAULT=read:eio:rank-00000 status_of millrace inspect run/ckpt)" 0
   grep -q '^step  *6$' out
-  # the bytes of the tensors do not matter: here they are a hole
+  # replaces the tensor data with a hole
   cp run/ckpt/step-00000006/rank-00000.safetensors lone.safetensors
   local bytes headers
   bytes=$(stat -c %s lone.safetensors)
@@ -367,7 +367,7 @@ inspect_reads_only_headers() {
 run_cases an_existing_output_is_kept_and_the_error_names_force inspect_reads_only_headers list_shows_steps_times_sizes_metrics_and_incomplete_steps \
   a_misnamed_step_is_refused_and_nothing_is_pruned prune_can_be_previewed \
   prune_by_accuracy_keeps_the_most_accurate \
-  a_useless_prune_is_refused a_runs_folder_is_accepted_for_its_checkpoints a_folder_without_checkpoints_is_left_alone a_folder_locked_by_a_run_is_not_modified \
+  invalid_prune_options_are_refused a_runs_folder_is_accepted_for_its_checkpoints a_folder_without_checkpoints_is_left_alone a_folder_locked_by_a_run_is_not_modified \
   sweep_names_what_it_removes_and_keeps_steps temporary_files_of_other_programs_are_kept copy_copies_the_newest_or_the_named_step \
   a_damaged_checkpoint_is_named_and_not_copied a_killed_or_failed_copy_leaves_no_output \
   a_step_that_is_being_copied_is_not_pruned

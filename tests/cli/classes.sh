@@ -13,16 +13,16 @@ batch:      {global: 16, micro: 8}
 YAML
 millrace train train.yaml --quiet >/dev/null || exit 1
 
-# evaluated DATASET [SETTING...]: the result of evaluating runs/a on it.
-evaluated() {
+# evaluate DATASET [SETTING...]: prints the result of evaluating runs/a on DATASET.
+evaluate() {
   local dataset=$1
   shift
   same "$(status_of millrace eval train.yaml --from runs/a/ckpt --set data.val="$dataset" --json "$@")" 0 "$(cat errors)"
   json 'd["valid_count"], d["loss"], d["accuracy"]' out
 }
 
-# folder NAME CLASS...: the photos of only those classes.
-folder() {
+# copy_classes NAME CLASS...: copies the photos of those classes to NAME.
+copy_classes() {
   local name=$1 class
   shift
   mkdir "$name"
@@ -31,20 +31,20 @@ folder() {
 
 validation_classes_are_mapped_by_name() {
   need_python
-  folder some moon triangle
-  folder same_numbers moon triangle
+  copy_classes some moon triangle
+  copy_classes same_numbers moon triangle
   mkdir same_numbers/{circle,cross,ring,square,stripes} # empty class folders
   millrace convert dataset some some_shards --quiet >/dev/null
   millrace convert dataset same_numbers same_shards --quiet >/dev/null
   same "$(json 'd["millrace"]["classes"]' <(tr -d '\n' <some_shards/dataset.json))" "['moon', 'triangle']"
-  evaluated same_shards >expected
-  same "$(evaluated some_shards)" "$(cat expected)"
+  evaluate same_shards >expected
+  same "$(evaluate some_shards)" "$(cat expected)"
   millrace train train.yaml --set run.dir=runs/b --set data.val=some_shards --json >out 2>errors
   same "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"]' out)" "$(cut -d ' ' -f 2- expected | sed 's/^/(/')"
 }
 
 a_class_unknown_to_training_is_an_error_before_the_first_step() {
-  folder other moon triangle
+  copy_classes other moon triangle
   mv other/triangle other/pentagon
   millrace convert dataset other other_shards --quiet >/dev/null
   same "$(status_of millrace train train.yaml --set run.dir=runs/c --set data.val=other_shards)" 2
@@ -61,7 +61,7 @@ a_class_unknown_to_training_is_an_error_before_the_first_step() {
 
 evaluating_a_checkpoint_without_class_names_warns() {
   need_python
-  evaluated shards >expected
+  evaluate shards >expected
   ! grep -q "records no class names" errors
   cp -r runs/a/ckpt old
   chmod -R u+w old
@@ -100,7 +100,7 @@ a_different_tokenizer_is_an_error() {
   head -c 60000 "$data/text/tinyshakespeare.txt" >text.txt
   mkdir swapped
   cp "$data/bpe/vocab.bpe" swapped
-  # the tokens of two letters are swapped
+  # swaps the tokens of two letters
   "$python" - "$data/bpe/encoder.json" <<'PY'
 import json, sys
 d = json.load(open(sys.argv[1]))

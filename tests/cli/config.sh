@@ -63,9 +63,9 @@ YAML
   millrace train short.yaml --quiet >first
   same "$(status_of millrace train short.yaml --set run.steps=3)" 1 never
   contains "$(cat errors)" 'already holds a checkpoint'
-  same "$(status_of millrace train short.yaml --set run.steps=3 --set checkpoint.resume=auto --resume never)" 1 "a flag wins"
+  same "$(status_of millrace train short.yaml --set run.steps=3 --set checkpoint.resume=auto --resume never)" 1 "a flag takes precedence"
   contains "$(cat errors)" 'already holds a checkpoint'
-  same "$(status_of millrace train short.yaml --set run.steps=3 --resume auto)" 0 "a flag wins"
+  same "$(status_of millrace train short.yaml --set run.steps=3 --resume auto)" 0 "a flag takes precedence"
   contains "$(cat errors)" 'resuming at step 2'
   same "$(status_of millrace train short.yaml --set run.steps=4 --set checkpoint.resume=auto)" 0 "auto"
   contains "$(cat errors)" 'resuming at step 3'
@@ -109,7 +109,7 @@ likely_mistakes_are_reported() {
   contains "$(cat errors)" "this is a PyTorch file, which is a pickle: model.pt at 0: expected safetensors; save its tensors with PyTorch"
   same "$(status_of millrace train short.yaml --set run.dir=runs/gpt2 --set model.type=gpt2)" 2 "gpt2 on photos"
   contains "$(cat errors)" "a vit trains on images, a gpt2 or llama on tokens"
-  [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "something was left"
+  [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "files were left behind"
 }
 
 run_cases option_aliases_used_in_scripts_are_accepted printed_configurations_are_accepted checkpoint_resume_decides_whether_a_run_resumes a_single_rank_in_a_job_of_several_warns \

@@ -26,9 +26,9 @@ splits_partition_the_photos() {
 
 json_reports_what_was_done() {
   need_python
-  millrace convert dataset photos told --json --quiet >report
-  same "$(json 'd["samples_count"], d["skipped_count"], d["shards_count"], d["dataset"]' report)" "(42, 0, 1, 'told')"
-  same "$(json 'd["written_bytes"]' report)" "$(stat -c %s told/shard-000000.tar)"
+  millrace convert dataset photos reported --json --quiet >report
+  same "$(json 'd["samples_count"], d["skipped_count"], d["shards_count"], d["dataset"]' report)" "(42, 0, 1, 'reported')"
+  same "$(json 'd["written_bytes"]' report)" "$(stat -c %s reported/shard-000000.tar)"
 }
 
 on_error_stops_or_skips_a_broken_photo() {
@@ -47,18 +47,17 @@ on_error_stops_or_skips_a_broken_photo() {
   same "$(status_of millrace convert dataset some all --on-error skip --max-errors 10%)" 0
 }
 
-# stop_after SIGN STATUS OPTION...: stops a conversion of many shards by SIGINT as soon as the
-# path SIGN exists.
+# stop_after PATH STATUS OPTION...: stops a conversion of many shards with SIGTERM once PATH exists.
 stop_after() {
-  local sign=$1 wanted=$2 pid status=0
+  local created_path=$1 expected_status=$2 pid status=0
   shift 2
   MILLRACE_FAULT=commit:delay=1s setsid "$MILLRACE" convert dataset "$data/clothing/train" stopped -j 1 --shard-bytes 5MiB --quiet "$@" \
     >/dev/null 2>errors & # so that the signal arrives long before the end
   pid=$!
-  until [[ -e $sign ]]; do kill -0 $pid; sleep 0.02; done
+  until [[ -e $created_path ]]; do kill -0 $pid; sleep 0.02; done
   kill -TERM $pid
   wait $pid || status=$?
-  same $status "$wanted"
+  same $status "$expected_status"
   one_line errors
 }
 
@@ -127,9 +126,9 @@ a_target_inside_the_source_is_refused() {
   same "$(find photos -name '*.tar' -o -name '.*')" ""
 }
 
-# On a file system too small for all photos.
+# Converts to a file system too small for all photos.
 a_full_disk_is_reported_once_with_advice() {
-  unshare -m true 2>/dev/null || skip "no mounts may be made here"
+  unshare -m true 2>/dev/null || skip "cannot mount here"
   mkdir tiny
   unshare -m bash -ec '
     mount -t tmpfs -o size=64k none tiny

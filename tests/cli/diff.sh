@@ -15,8 +15,8 @@ YAML
 train() { millrace train train.yaml "$@" --quiet >/dev/null; }
 train
 
-# perturb A B: with numpy, makes B from A by changing two elements of the first tensor and setting
-# a NaN in the second; prints their names and the largest change
+# perturb A B: writes A to B, with two changed elements in the first tensor and a NaN in the
+# second; prints their names and the largest change
 perturb() {
   "$python" - "$1" "$2" <<'PY'
 import sys

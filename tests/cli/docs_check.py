@@ -1,4 +1,4 @@
-"""docs_check PROGRAM ROOT — checks that what README.md, CONTRIBUTING.md and docs/ name exists:
+"""docs_check PROGRAM ROOT — checks that README.md, CONTRIBUTING.md and docs/ name only existing
 options of verbs, keys and values of configurations, headings and files of this project.
 
 Prints a line for each missing item; exits with 1 if there is any, or if it found almost nothing to
@@ -15,13 +15,13 @@ OPTION = r"(?<![\w-])--[a-z][a-z0-9-]*"
 KEY = r"[a-z_]+(?:\.[a-z_]+)*"
 
 
-def tell(*words):
+def run_millrace(*words):
     return subprocess.run([program, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-verbs = {verb: set(re.findall(OPTION, tell(*verb.split(), "--help").stdout))
-         for verb in re.findall(r"^  ((?:convert |ckpt |bench )?[a-z]+)  ", tell("help").stdout, re.M)}
-keys = set(re.findall(rf"^[* ] ({KEY}) ", tell("help", "config").stdout, re.M))
+verbs = {verb: set(re.findall(OPTION, run_millrace(*verb.split(), "--help").stdout))
+         for verb in re.findall(r"^  ((?:convert |ckpt |bench )?[a-z]+)  ", run_millrace("help").stdout, re.M)}
+keys = set(re.findall(rf"^[* ] ({KEY}) ", run_millrace("help", "config").stdout, re.M))
 groups = {key.rsplit(".", n)[0] for key in keys for n in range(1, key.count(".") + 1)}
 folders = [entry.name for entry in root.iterdir() if entry.is_dir() and re.match("[a-z]", entry.name) and entry.name != "build"]
 sections = {key.split(".")[0] for key in keys}
@@ -37,7 +37,7 @@ def check_options(place, line):
                 problems.append(f"{place}: millrace {verb} has no {option}")
 
 
-# Names of tensors and files begin like keys.
+# Names of tensors and files may look like keys.
 def is_key(name):
     return "." in name and name.split(".")[0] in sections and not re.search(r"\.(weight|bias|safetensors|json|jsonl|self_attn|mlp)\b", name)
 
@@ -56,9 +56,9 @@ def check_snippet(place, text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         file.write(text)
         file.flush()
-        said = tell("train", file.name, "--print-config").stderr
-    if re.search("unknown key|wrong value|not YAML|twice", said):
-        problems.append(f"{place}: {said.strip()}")
+        errors = run_millrace("train", file.name, "--print-config").stderr
+    if re.search("unknown key|wrong value|not YAML|twice", errors):
+        problems.append(f"{place}: {errors.strip()}")
 
 
 # GitHub's anchors: lower case, no punctuation, - for spaces.
@@ -75,7 +75,7 @@ def check_links(place, path, line):
         name, _, heading = link.partition("#")
         target = path.parent / name if name else path
         if not target.exists() or (heading and heading not in headings(target)):
-            problems.append(f"{place}: {link} leads nowhere")
+            problems.append(f"{place}: {link} is broken")
     for name in re.findall(rf"`((?:{'|'.join(folders)})/[\w./-]*\w)(?=[` ])", line):
         checked["files"] += 1
         if not re.search("[A-Z]{4}", name) and path.name != "peers.md" and not (root / name).exists(): # peers.md names files of other projects
@@ -83,8 +83,8 @@ def check_links(place, path, line):
 
 
 def as_yaml(key, value):
-    *above, last = key.split(".")
-    return "".join(f"{'  ' * n}{word}:\n" for n, word in enumerate(above)) + f"{'  ' * len(above)}{last}: {value}\n"
+    *parents, last = key.split(".")
+    return "".join(f"{'  ' * n}{word}:\n" for n, word in enumerate(parents)) + f"{'  ' * len(parents)}{last}: {value}\n"
 
 
 for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]:
@@ -105,9 +105,9 @@ for path in [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs
             check_snippet(place, snippet)
 
 page = root / "docs/reference/configuration.md"
-with tempfile.NamedTemporaryFile("r") as made:
-    subprocess.run([root / "scripts/config-page", program, made.name], check=True)
-    if made.read() != page.read_text():
+with tempfile.NamedTemporaryFile("r") as generated:
+    subprocess.run([root / "scripts/config-page", program, generated.name], check=True)
+    if generated.read() != page.read_text():
         problems.append(f"{page.relative_to(root)} is stale: run scripts/config-page")
 
 for problem in problems:

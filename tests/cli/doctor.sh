@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The doctor agrees with other tools, also about what is missing.
+# The doctor agrees with other tools on what exists and what is missing.
 . "$(dirname "$0")/lib.sh"
 need_python
 
@@ -22,7 +22,7 @@ need_nobody() {
 # in_mount OPTIONS COMMAND: runs it with a tmpfs mounted at `mounted` with those options.
 in_mount() {
   mkdir -p mounted
-  unshare -m sh -c 'mount -t tmpfs -o size=64k none mounted && umount mounted' 2>/dev/null || skip "no mounts may be made here"
+  unshare -m sh -c 'mount -t tmpfs -o size=64k none mounted && umount mounted' 2>/dev/null || skip "cannot mount here"
   unshare -m sh -c "mount -t tmpfs -o $1 none mounted && $2"
 }
 
@@ -128,15 +128,15 @@ print(fd >= 0)')"
 
 registered_memory_follows_the_locked_memory_limit() {
   need_nobody # root has no such limit
-  local few=1024 enough=262144 # KiB; the doctor tries 16 MiB
-  (ulimit -l $few; as_nobody "$MILLRACE" doctor --json >out) || :
+  local low_kib=1024 high_kib=262144 # KiB; the doctor tries 16 MiB
+  (ulimit -l $low_kib; as_nobody "$MILLRACE" doctor --json >out) || :
   [[ $(check_value software io_uring is_permitted) == True ]] || skip "nobody has no io_uring here"
   same "$(check_value software io_uring has_registering)" False
   contains "$(check_value software io_uring found)" "cannot register read-ahead (Cannot allocate memory)"
   same "$(check_value software io_uring state)" note
   contains "$(check_value software io_uring advice)" "ulimit -l unlimited"
-  if (ulimit -l $enough) 2>/dev/null; then
-    (ulimit -l $enough; as_nobody "$MILLRACE" doctor --json >out) || :
+  if (ulimit -l $high_kib) 2>/dev/null; then
+    (ulimit -l $high_kib; as_nobody "$MILLRACE" doctor --json >out) || :
   else # the limit can't be raised here, but CAP_IPC_LOCK lifts it
     setpriv --inh-caps=-all,+ipc_lock --ambient-caps=-all,+ipc_lock --reuid=65534 --regid=65534 --clear-groups \
       "$MILLRACE" doctor --json >out 2>errors || skip "locked memory is limited to $(ulimit -Hl) KiB here: $(cat errors)"
@@ -174,7 +174,7 @@ the_index_cache_folder_is_checked() {
   XDG_CACHE_HOME=$PWD/cache millrace doctor --json >out
   same "$(check_value software 'index cache' path)" "$PWD/cache/millrace/index"
   same "$(check_value software 'index cache' state)" ok
-  [[ ! -e cache ]] || fail "it was made"
+  [[ ! -e cache ]] || fail "it was created"
   touch file
   XDG_CACHE_HOME=$PWD/file/x millrace doctor --json >out
   same "$(check_value software 'index cache' state)" note
@@ -196,12 +196,12 @@ gpus_need_a_device_file() {
 
 # Uses the tests' own library (tests/device/nvml_fake.c).
 the_driver_version_comes_from_its_library() {
-  local twin
-  twin=$(dirname "$MILLRACE")/tests/nvml_fake
-  [[ -d $twin ]] || skip "no twin of NVML was built"
-  LD_LIBRARY_PATH=$twin examine >/dev/null
+  local fake_folder
+  fake_folder=$(dirname "$MILLRACE")/tests/nvml_fake
+  [[ -d $fake_folder ]] || skip "no fake NVML was built"
+  LD_LIBRARY_PATH=$fake_folder examine >/dev/null
   same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "999.12.34 True"
-  LD_LIBRARY_PATH=$twin NVML_TWIN=no-driver examine >/dev/null
+  LD_LIBRARY_PATH=$fake_folder NVML_TWIN=no-driver examine >/dev/null
   same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "None False"
   contains "$(check_value gpu driver found)" "Driver Not Loaded"
 }
@@ -265,7 +265,7 @@ a_missing_output_folder_is_fine() {
   mkdir outputs
   same "$(examine --dir outputs/a/b)" 0
   same "$(check_value folder writing state)" ok
-  contains "$(check_value folder 'file system' found)" "to be made in outputs"
+  contains "$(check_value folder 'file system' found)" "would be created in outputs"
   same "$(ls -A outputs)" ""
   touch outputs/file
   same "$(examine --dir outputs/file/b)" 1
@@ -299,8 +299,8 @@ a_full_disk_is_reported() {
   same "$(cat left)" filler
 }
 
-# In a chroot the mount of its root is not listed, and the file system is known only by its magic
-# number.
+# In a chroot, the mount of the root is not listed, so only its magic number identifies the file
+# system.
 an_unlisted_mount_is_identified_by_its_type_number() {
   cat >enter.sh <<'SH'
 set -e
@@ -313,7 +313,7 @@ chroot outer/root /millrace doctor --json /data
 SH
   mkdir outer
   unshare -m sh -c 'mount -t tmpfs none outer && mount --rbind /proc outer && chroot / true' 2>/dev/null ||
-    skip "no mounts may be made here"
+    skip "cannot mount here"
   MILLRACE=$MILLRACE unshare -m sh enter.sh >out 2>errors || : # libraries opened by name are missing there
   same "$(check_value folder 'file system' type)" tmpfs
   same "$(check_value folder 'file system' is_memory)" True
@@ -347,7 +347,7 @@ with_gpu_file() {
 }
 need_gpu_file() {
   [[ ! -e /dev/nvidia0 ]] || skip "this machine has a GPU"
-  with_gpu_file true 2>/dev/null || skip "no mounts may be made here"
+  with_gpu_file true 2>/dev/null || skip "cannot mount here"
 }
 
 auto_does_not_skip_an_unusable_gpu() {
@@ -366,7 +366,7 @@ YAML
   one_line errors
   contains "$(cat errors)" ": /dev/nvidia0"
   contains "$(cat errors)" "; use device cpu, or "
-  [[ ! -e runs/a/metrics.jsonl ]] || fail "it began"
+  [[ ! -e runs/a/metrics.jsonl ]] || fail "the run started"
   same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" train train.yaml --set device=cpu)" 0 "$(cat errors)"
   same "$(status_of with_gpu_file env CUDA_VISIBLE_DEVICES= "$MILLRACE" train train.yaml --set run.dir=runs/b)" 0 "$(cat errors)"
   same "$(status_of with_gpu_file "${gpu[@]}" "$MILLRACE" doctor --json)" 0

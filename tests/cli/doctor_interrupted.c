@@ -1,6 +1,6 @@
 /*
  * doctor_interrupted — Ctrl-C during a probe: the program ends early, like other verbs, and leaves
- * nothing in the folder.
+ * no files in the folder.
  */
 #include "cli/verbs/verbs.h"
 #include "tests/support/child.h"
@@ -19,15 +19,15 @@ int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const
                      unsigned flags);
 
 /* The signal to raise while the probe's temporary folder exists. */
-static int signal_wanted;
+static int signal_to_raise;
 
 int __wrap_renameat2(int old_folder, const char *old_name, int new_folder, const char *new_name,
                      unsigned flags)
 {
-    int wanted = signal_wanted;
-    signal_wanted = 0;
-    if (wanted)
-        raise(wanted);
+    int signal = signal_to_raise;
+    signal_to_raise = 0;
+    if (signal)
+        raise(signal);
     return __real_renameat2(old_folder, old_name, new_folder, new_name, flags);
 }
 
@@ -41,7 +41,7 @@ static int run_doctor(const char *folder, const char *table, int signal)
     if (child == 0) {
         struct console console;
         struct err err = {0};
-        signal_wanted = signal;
+        signal_to_raise = signal;
         int file = open(table, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         void *args = calloc(1, verb_doctor.args_bytes);
         if (!args || dup2(file, STDOUT_FILENO) < 0)
@@ -74,11 +74,11 @@ static int count_headings(const char *folder, const char *table)
 static void an_interrupted_probe_leaves_nothing(void **state)
 {
     (void)state;
-    char folder[TEST_PATH_BYTES_MAX], place[TEST_PATH_BYTES_MAX], table[TEST_PATH_BYTES_MAX + 8],
-        left[64];
+    char folder[TEST_PATH_BYTES_MAX], table_folder[TEST_PATH_BYTES_MAX],
+        table[TEST_PATH_BYTES_MAX + 8], leftovers[64];
     test_make_folder(folder);
-    test_make_folder(place);
-    snprintf(table, sizeof table, "%s/table", place);
+    test_make_folder(table_folder);
+    snprintf(table, sizeof table, "%s/table", table_folder);
     /* makes the folder's probe the first one */
     assert_int_equal(setenv("XDG_CACHE_HOME", "/dev/null/x", 1), 0);
     assert_int_equal(run_doctor(folder, table, 0), 0);
@@ -88,10 +88,10 @@ static void an_interrupted_probe_leaves_nothing(void **state)
     assert_int_equal(count_headings(folder, table), 0);
     assert_int_equal(run_doctor(folder, table, SIGTERM), EINTR);
     assert_int_equal(count_headings(folder, table), 0);
-    assert_int_equal(test_run_output(left, sizeof left, "ls -A '%s'", folder), 0);
-    assert_string_equal(left, "");
+    assert_int_equal(test_run_output(leftovers, sizeof leftovers, "ls -A '%s'", folder), 0);
+    assert_string_equal(leftovers, "");
     test_remove_folder(folder);
-    test_remove_folder(place);
+    test_remove_folder(table_folder);
 }
 
 int main(void)

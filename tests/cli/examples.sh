@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every example that help shows, unchanged, in a folder with the files that it names.
+# Runs every example that help shows, unchanged, in a folder with the files they name.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -29,7 +29,7 @@ examples_of_train_work() { run_examples train; }
 outside_a_launcher() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
   . "$TEST_SOURCE_DIR/tests/support/mpi_env.sh"
-  unset "${!OMPI_@}" # the program sets what mpirun needs; only sanitizers need more
+  unset "${!OMPI_@}" # the program passes mpirun the options it needs; only sanitizers need more
 }
 examples_of_launch_work() { outside_a_launcher; run_examples launch; }
 examples_of_bench_on_ranks_work() { outside_a_launcher; run_examples bench comm; run_examples bench train; }

@@ -82,8 +82,8 @@ formats_and_configuration_have_a_reference() {
   "$python" - effective reference <<'PY'
 import json, re, sys
 keys = set(json.load(open(sys.argv[1])))
-told = set(re.findall(r'^[* ] ([a-z_.]+) ', open(sys.argv[2]).read(), re.M))
-assert keys == told, keys ^ told
+listed_keys = set(re.findall(r'^[* ] ([a-z_.]+) ', open(sys.argv[2]).read(), re.M))
+assert keys == listed_keys, keys ^ listed_keys
 PY
 }
 

@@ -8,8 +8,8 @@ def run(program, *words):
 
 def verbs(program):
     """The names of all verbs, such as "convert dataset"."""
-    listed = run(program, '--help').split('\nverbs:\n')[1].split('\n\n')[0]
-    return re.findall(r'^  (\S+(?: \S+)?)  +\S', listed, re.M)
+    section = run(program, '--help').split('\nverbs:\n')[1].split('\n\n')[0]
+    return re.findall(r'^  (\S+(?: \S+)?)  +\S', section, re.M)
 
 
 class Option:
@@ -27,19 +27,19 @@ class Option:
 
 
 def options(program, verb):
-    listed = run(program, *verb.split(), '--help').split('\noptions:\n')[1].split('\n\nexamples:\n')[0]
-    found = []
-    for item in re.split(r'\n(?=  (?:-\w, |    )--)', listed):
+    section = run(program, *verb.split(), '--help').split('\noptions:\n')[1].split('\n\nexamples:\n')[0]
+    options_found = []
+    for item in re.split(r'\n(?=  (?:-\w, |    )--)', section):
         match = re.match(r'\s*(?:-(\w), )?--([a-z-]+)(?: (\S+))?(?:  +|\n +)(.*)', item, re.S)
         assert match, item
-        found.append(Option(match[1], match[2], match[3] or '', ' '.join(match[4].split())))
-    assert len(found) >= 4, listed
-    return found
+        options_found.append(Option(match[1], match[2], match[3] or '', ' '.join(match[4].split())))
+    assert len(options_found) >= 4, section
+    return options_found
 
 
 def examples(program, verb):
-    listed = run(program, *verb.split(), '--help').split('\nexamples:\n')[1].replace(' \\\n     ', '')
-    return [line.strip() for line in listed.splitlines()]
+    section = run(program, *verb.split(), '--help').split('\nexamples:\n')[1].replace(' \\\n     ', '')
+    return [line.strip() for line in section.splitlines()]
 
 
 def settings(program):

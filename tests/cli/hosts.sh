@@ -5,11 +5,11 @@
 mpirun_sh=$TEST_SOURCE_DIR/tests/support/mpirun.sh
 command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"
 
-apart=(unshare --uts --mount)
+unshare_host=(unshare --uts --mount)
 # An unprivileged user keeps their identity, because mpirun checks it.
-[[ $(id -u) == 0 ]] || apart=(unshare --user --map-current-user --keep-caps --uts --mount)
+[[ $(id -u) == 0 ]] || unshare_host=(unshare --user --map-current-user --keep-caps --uts --mount)
 echo boot >boot
-"${apart[@]}" sh -c 'hostname another && mount --bind boot /proc/sys/kernel/random/boot_id' 2>/dev/null || skip "this process may make no hosts"
+"${unshare_host[@]}" sh -c 'hostname another && mount --bind boot /proc/sys/kernel/random/boot_id' 2>/dev/null || skip "this process cannot create hosts"
 export OMPI_MCA_btl_vader_single_copy_mechanism=none # ranks on two hosts may not read each other's memory
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
@@ -25,7 +25,7 @@ log:        {every: 3}
 YAML
 millrace train train.yaml --set run.dir=alone --set checkpoint.shared=true --quiet >/dev/null || exit 1
 
-# host NAMES DIR COMMAND...: runs two ranks per host, each with its own DIR, which the test sees
+# host NAMES DIR COMMAND...: runs two ranks per host. Each host has its own DIR; the test sees them
 # as DIR-0 and DIR-1. NAMES: the host names.
 cat >host <<'SH'
 #!/bin/sh
@@ -45,7 +45,7 @@ on_hosts() {
   local names=$1 dir=$2 settings=() setting
   shift 2
   for setting; do settings+=(--set "$setting"); done
-  status_of "$mpirun_sh" 4 "${apart[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --json --set run.dir="$dir" "${settings[@]}"
+  status_of "$mpirun_sh" 4 "${unshare_host[@]}" ./host "$names" "$dir/ckpt" "$MILLRACE" train train.yaml --json --set run.dir="$dir" "${settings[@]}"
 }
 files_of() { (cd "$1" && find . -name 'rank-*' -printf '%P\n' | sed 's/\.safetensors$//' | sort | paste -sd ' '); }
 # gather DIR STEP: merges the hosts' files into DIR/gathered
@@ -68,24 +68,24 @@ hosts_with_equal_names_are_distinguished() { # all hosts may be called localhost
     "step-00000004/rank-00000 step-00000004/rank-00001 step-00000004/rank-00002 step-00000004/rank-00003"
 }
 
-# of_ranks FILE: for each rank one line of what it uses and moves.
-of_ranks() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
+# rank_usage FILE: prints one line per rank, with its memory and traffic.
+rank_usage() { grep -o '"rank":[0-9]*,"memory":{[^}]*},"a_step":{[^}]*}' "$1"; }
 
 ranks_of_equally_named_hosts_are_grouped_by_host() {
   local by_host=(parallel.strategy=hybrid_shard threads=1 data.workers=1)
-  local as=(--dry-run --ranks 4 --json "${by_host[@]/#/--set=}")
-  millrace train train.yaml "${as[@]}" --local-ranks 2 >told
-  millrace train train.yaml "${as[@]}" >of_one
-  [[ $(of_ranks told) != "$(of_ranks of_one)" ]] || fail "four ranks of one host take the same"
+  local options=(--dry-run --ranks 4 --json "${by_host[@]/#/--set=}")
+  millrace train train.yaml "${options[@]}" --local-ranks 2 >predicted
+  millrace train train.yaml "${options[@]}" >of_one
+  [[ $(rank_usage predicted) != "$(rank_usage of_one)" ]] || fail "four ranks of one host use the same memory"
   same "$(on_hosts same sharded "${by_host[@]}" run.steps=2)" 0 "$(cat errors)"
-  same "$(of_ranks out)" "$(of_ranks told)"
+  same "$(rank_usage out)" "$(rank_usage predicted)"
 }
 
 an_unshared_checkpoint_folder_is_refused_before_the_first_step() {
   same "$(on_hosts host unseen checkpoint.shared=true)" 1
   contains "$(cat errors)" "millrace: rank 2: this rank cannot see the folder that the first rank created"
   contains "$(cat errors)" "let all nodes share the folder, or give each its own (checkpoint.shared: false)"
-  [[ ! -s unseen/metrics.jsonl ]] || fail "it began"
+  [[ ! -s unseen/metrics.jsonl ]] || fail "the run started"
   same "$(ls -A unseen/ckpt-0)" .millrace-owner
 }
 

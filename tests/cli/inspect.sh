@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `millrace inspect` of other files than shards: .npy compared with NumPy, JPEG with Pillow, and
+# `millrace inspect` of files other than shards: .npy compared with NumPy, JPEG with Pillow, and
 # malformed files.
 . "$(dirname "$0")/lib.sh"
 
@@ -105,7 +105,7 @@ files_made_by_jpegtran_are_described() {
   jpegtran -progressive -restart 3B $photo >progressive.jpg
   millrace inspect progressive.jpg --json >report
   same "$(json 'd["process"], d["restart_interval"], d["coding"]' report)" "('progressive', 3, 'Huffman')"
-  same "$(json 'd["cuttable"]' report)" False "a progressive file is no grid"
+  same "$(json 'd["cuttable"]' report)" False "a progressive file has no grid"
   jpegtran -crop 64x64+0+0 -restart 2B $photo >segments.jpg
   millrace inspect segments.jpg --json >report
   same "$(json 'd["cuttable"], d["segment_width_pixels"], d["segment_height_pixels"]' report)" "(True, 32, 16)"
@@ -164,10 +164,10 @@ batch: {global: 8, accumulation: 2}
 checkpoint: {every: 15min}
 YAML
   millrace train odd.yaml --quiet >/dev/null
-  millrace train odd.yaml --print-config >given
+  millrace train odd.yaml --print-config >original.yaml
   millrace inspect "runs/an odd name/ckpt" --config >back.yaml
-  millrace inspect "runs/an odd name" --config | cmp - back.yaml || fail "the run's folder gives another one"
-  millrace train back.yaml --print-config | diff - given || fail "another configuration came back"
+  millrace inspect "runs/an odd name" --config | cmp - back.yaml || fail "the run's folder gives another configuration"
+  millrace train back.yaml --print-config | diff - original.yaml || fail "the configuration changed"
   same "$(millrace inspect "runs/an odd name" --config --json)" "$(millrace train odd.yaml --print-config --json)"
   same "$(status_of millrace inspect shards --config)" 1
   one_line errors
@@ -175,13 +175,13 @@ YAML
 
 # Other tools write arbitrary names into a tar or a safetensors file.
 names_from_files_are_escaped_and_aligned() {
-  local backwards=$'\xe2\x80\xaegpj' header # U+202E
-  cp photos/ring/0001.jpg "$backwards.jpg"
-  tar cf odd.tar "$backwards.jpg"
-  contains "$(millrace read odd.tar --decode none --print keys 2>errors)" "$backwards" # unescaped for other programs
+  local reversed_name=$'\xe2\x80\xaegpj' header # U+202E
+  cp photos/ring/0001.jpg "$reversed_name.jpg"
+  tar cf odd.tar "$reversed_name.jpg"
+  contains "$(millrace read odd.tar --decode none --print keys 2>errors)" "$reversed_name" # unescaped for other programs
   script -qec "'$MILLRACE' read odd.tar --decode none --print keys" /dev/null </dev/null >seen 2>&1
   contains "$(cat seen)" '\xe2\x80\xaegpj'
-  ! grep -q "$backwards" seen || fail "shown as it is: $(cat -v seen)"
+  ! grep -q "$reversed_name" seen || fail "shown unescaped: $(cat -v seen)"
   header='{"\u001b[31mred":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"漢字":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}'
   header+=$(printf '%*s' $(((8 - ${#header} % 8) % 8)) '')
   printf "\\x$(printf %02x "$(printf %s "$header" | wc -c)")\\0\\0\\0\\0\\0\\0\\0%s12" "$header" >odd.safetensors

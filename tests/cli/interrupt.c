@@ -19,7 +19,7 @@ enum { COLUMNS = 50 };
 static void draw_bar(struct console *console)
 {
     progress_begin(console, "waiting", PROGRESS_ITEMS);
-    for (uint64_t done = 0; !console->drawn; done++)
+    for (uint64_t done = 0; !console->is_bar_drawn; done++)
         progress_update(console, done, UINT64_MAX);
 }
 
@@ -53,7 +53,7 @@ static void print_line_and_error(struct console *console)
 }
 
 /* Returns the child's exit status and its terminal output. */
-static int run_on_terminal(void (*act)(struct console *console), const char *term, char *text,
+static int run_on_terminal(void (*action)(struct console *console), const char *term, char *text,
                            size_t bytes)
 {
     struct winsize size = {.ws_row = 20, .ws_col = COLUMNS};
@@ -65,13 +65,13 @@ static int run_on_terminal(void (*act)(struct console *console), const char *ter
         setenv("TERM", term, 1);
         setenv("NO_COLOR", "1", 1);
         console_init(&console);
-        act(&console);
+        action(&console);
         _exit(EXIT_DONE);
     }
     size_t used = 0;
-    ssize_t got;
-    while (used + 1 < bytes && (got = read(master, text + used, bytes - used - 1)) > 0)
-        used += (size_t)got;
+    ssize_t read_bytes;
+    while (used + 1 < bytes && (read_bytes = read(master, text + used, bytes - used - 1)) > 0)
+        used += (size_t)read_bytes;
     text[used] = '\0';
     close(master);
     return child_wait(child);

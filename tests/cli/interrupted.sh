@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Ctrl-C at a random moment: the process ends soon and leaves nothing behind, and the same command
-# then does all the work. The moments derive from a printed seed; MILLRACE_SEED repeats them.
+# Ctrl-C at a random moment: the process ends soon and leaves no files behind, and the same command
+# then completes the work. The moments derive from a printed seed; MILLRACE_SEED repeats them.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 12 --side 40 photos >/dev/null
@@ -39,68 +39,68 @@ begin() {
   "$@" >out 2>errors &
   pid=$!
 }
-# ended COMMAND...: waits for the started command and sets status; no process may remain.
-ended() {
+# wait_for_end COMMAND...: waits for the started command and sets status; no process may remain.
+wait_for_end() {
   status=0
   wait "$pid" || status=$?
-  none_left "$pid" || fail "processes of $* are left"
+  no_process_left "$pid" || fail "processes of $* are left"
   same "$(ls -A tmp)" "" "left in TMPDIR by $*"
   same "$(find /dev/shm -maxdepth 1 \( -name "*millrace*" -o -name "*.$pid*" \) 2>/dev/null)" "" "shared memory of $*"
 }
-none_left() { ! kill -0 -- "-$1" 2>/dev/null; }
-# interrupt ROUND SALT SIGN COMMAND...: sends SIGINT and sets status as above. In round 0 the
-# program is slowed down and the signal is sent when the path SIGN exists, so it always arrives
+no_process_left() { ! kill -0 -- "-$1" 2>/dev/null; }
+# interrupt ROUND SALT PATTERN COMMAND...: sends SIGINT and sets status as above. In round 0 the
+# program is slowed down and the signal is sent when a path matches PATTERN, so it always arrives
 # during the work; in other rounds it is sent at an instant that depends on the round.
 interrupt() {
-  local round=$1 salt=$2 sign=$3
+  local round=$1 salt=$2 pattern=$3
   shift 3
   if ((round == 0)); then
     MILLRACE_FAULT=durable:delay=50ms begin "$@"
-    appears "$sign"
+    wait_for_path "$pattern"
   else
     begin "$@"
-    sleep "$(printf '0.%03d' "$(instant "$round" "$salt")")"
+    sleep "$(printf '0.%03d' "$(instant_ms "$round" "$salt")")"
   fi
   kill -INT "$pid" 2>/dev/null || true
-  ended "$@"
+  wait_for_end "$@"
   ((round > 0 || status > 0)) || fail "$* was done before it was interrupted"
 }
-# appears PATTERN: waits for a path while the started command runs.
-appears() {
+# wait_for_path PATTERN: waits for a path while the started command runs.
+wait_for_path() {
   until compgen -G "$1" >/dev/null; do
-    kill -0 "$pid" 2>/dev/null || fail "it ended before $1 was there: $(cat errors)"
+    kill -0 "$pid" 2>/dev/null || fail "it ended before $1 appeared: $(cat errors)"
     sleep 0.01
   done
 }
-# instant ROUND SALT: a time below 300 ms that depends only on the seed (bash reseeds RANDOM in
+# instant_ms ROUND SALT: a time below 300 ms that depends only on the seed (bash reseeds RANDOM in
 # subshells).
-instant() { echo $(((((seed * 1103515245 + $1 * 12345 + $2 * 777767777) * 2654435761 & 0x7fffffff) >> 8) % 300)); }
-# no_temporaries FOLDER...: no temporary files are left.
+instant_ms() { echo $(((((seed * 1103515245 + $1 * 12345 + $2 * 777767777) * 2654435761 & 0x7fffffff) >> 8) % 300)); }
+# no_temporaries FOLDER...: checks that no temporary files are left.
 no_temporaries() { same "$(find "$@" -name '.tmp-*' 2>/dev/null)" "" "left behind"; }
-# stopped_on_request STATUS: checks that it is 1 and that the signal is the only reason reported.
-stopped_on_request() { [[ $1 == 1 ]] && grep -q '^millrace: .*stopped' errors || fail "status $1: $(cat errors)"; }
+# check_stopped_on_request STATUS: checks that it is 1 and that the signal is the only reason reported.
+check_stopped_on_request() { [[ $1 == 1 ]] && grep -q '^millrace: .*stopped' errors || fail "status $1: $(cat errors)"; }
 
 a_process_that_outlives_its_command_is_found() {
   begin sh -c 'sleep 600 & echo $! >sleeper'
   wait "$pid"
   local found=yes
-  none_left "$pid" && found=no
+  no_process_left "$pid" && found=no
   kill "$(cat sleeper)"
   same $found yes
 }
 
 an_interrupted_read_leaves_only_complete_files() {
-  local i status seen=
+  local i status statuses=
   for ((i = 0; i < rounds; i++)); do
     rm -rf files
     interrupt $i 1 'files/*' "$MILLRACE" read shards --out files
-    seen+=" $status"
-    [[ $status == 0 || $status == 130 ]] || stopped_on_request $status
+    statuses+=" $status"
+    [[ $status == 0 || $status == 130 ]] || check_stopped_on_request $status
     [[ ! -d files ]] && continue
     no_temporaries files
     (cd files && find . -type f -exec cmp {} ../whole-files/{} \;) || fail "a file differs"
   done
-  echo "statuses:$seen"
+  echo "statuses:$statuses"
   millrace read shards --out files --force --quiet >/dev/null
   diff -r files whole-files
 }
@@ -113,13 +113,13 @@ interrupt_read_and_resume() {
   rm -rf files whole
   MILLRACE_FAULT= "${read[@]}" --start 5 --count 60 --quiet --out whole >whole.keys
   MILLRACE_FAULT=durable:delay=$1 begin "${read[@]}" --start 5 --count 60 --fault "$2"
-  appears 'files/*'
+  wait_for_path 'files/*'
   kill -INT "$pid"
-  ended "${read[@]}"
-  stopped_on_request $status
+  wait_for_end "${read[@]}"
+  check_stopped_on_request $status
   mv out before
   [[ $(cat errors) =~ 'to read the rest, add '(--start\ [0-9]+\ --count\ [0-9]+(\ --force)?)(', which repeats '([0-9]+)' samples')?$ ]] ||
-    fail "it says: $(cat errors)"
+    fail "the message is: $(cat errors)"
   again=${BASH_REMATCH[4]:-0}
   # shellcheck disable=SC2086
   MILLRACE_FAULT= "${read[@]}" --quiet ${BASH_REMATCH[1]} >rest
@@ -132,32 +132,32 @@ an_interrupted_read_names_the_command_for_the_rest() {
   local again
   interrupt_read_and_resume 1ms read:delay=0ms
   interrupt_read_and_resume 100ms read:delay=0ms # a micro-batch takes half a second, so the read stops before the step is complete
-  ((again > 0)) || fail "nothing comes twice of a step that was cut"
+  ((again > 0)) || fail "no sample of the interrupted step is repeated"
   interrupt_read_and_resume 100ms read:hold@8 # the next micro-batch never arrives
-  ((again > 0)) || fail "nothing comes twice of a step that was cut"
+  ((again > 0)) || fail "no sample of the interrupted step is repeated"
 }
 
 one_signal_stops_a_stuck_read() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --out files)
   rm -rf files
   MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@8
-  appears 'files/*'
+  wait_for_path 'files/*'
   while kill -TERM "$pid" 2>/dev/null; do sleep 0.05; done # a step in progress may still be completed
-  ended "${read[@]}"
-  stopped_on_request $status
+  wait_for_end "${read[@]}"
+  check_stopped_on_request $status
 }
 
-# press_twice FAULT SIGN COMMAND...: runs it in an empty folder, slowed by FAULT. Once SIGN exists,
-# a first SIGINT does not end it, but a second one does.
+# press_twice FAULT PATTERN COMMAND...: runs it in an empty folder, slowed by FAULT. Once a path matches
+# PATTERN, a first SIGINT does not end it, but a second one does.
 press_twice() {
-  local fault=$1 sign=$2
+  local fault=$1 pattern=$2
   shift 2
   rm -rf twice && mkdir twice && cd twice
   mkdir tmp
   MILLRACE_FAULT=$fault begin "$@"
-  appears "$sign"
+  wait_for_path "$pattern"
   while kill -INT "$pid" 2>/dev/null; do sleep 0.05; done
-  ended "$@"
+  wait_for_end "$@"
   same $status 130 "$(cat errors)"
   rm out errors && rmdir tmp
   cd ..
@@ -171,31 +171,31 @@ a_second_interrupt_leaves_nothing() {
 }
 
 an_interrupted_conversion_leaves_nothing_or_resumable_files() {
-  local i status seen=
+  local i status statuses=
   for ((i = 0; i < rounds; i++)); do
     rm -rf converted
     interrupt $i 2 'converted/*' "$MILLRACE" convert dataset photos converted --shard-bytes 40KiB
-    seen+=" $status"
-    [[ $status == 0 || $status == 75 || $status == 130 ]] || stopped_on_request $status
-    [[ $status != 75 || -e converted/.millrace-convert.jsonl ]] || fail "nothing to go on with"
+    statuses+=" $status"
+    [[ $status == 0 || $status == 75 || $status == 130 ]] || check_stopped_on_request $status
+    [[ $status != 75 || -e converted/.millrace-convert.jsonl ]] || fail "nothing to resume"
     no_temporaries . -maxdepth 2
     [[ $status == 0 || ! -e converted/dataset.json ]] || fail "a dataset of an interrupted conversion"
     millrace convert dataset photos converted --shard-bytes 40KiB --resume --quiet >/dev/null
     diff -r shards converted
   done
-  echo "statuses:$seen"
+  echo "statuses:$statuses"
 }
 
 an_interrupted_checkpoint_conversion_resumes_to_the_same_bytes() {
-  local i status seen= to
+  local i status statuses= to
   for to in full hf; do
     rm -rf large converted
     millrace convert checkpoint gpt2/ckpt large --to $to --quiet >/dev/null
     for ((i = 0; i < rounds; i++)); do
       rm -rf converted .tmp-*
       MILLRACE_FAULT=write:delay=40ms,seed=1 interrupt $i 4 '.tmp-*' "$MILLRACE" convert checkpoint gpt2/ckpt converted --to $to -j 1
-      seen+=" $status"
-      [[ $status == 0 || $status == 75 || $status == 130 ]] || stopped_on_request $status
+      statuses+=" $status"
+      [[ $status == 0 || $status == 75 || $status == 130 ]] || check_stopped_on_request $status
       [[ $status == 75 ]] || no_temporaries . -maxdepth 1
       [[ $status == 0 || ! -e converted ]] || fail "a result of an interrupted conversion"
       [[ $status != 75 ]] || contains "$(cat errors)" "run the same command again with --resume"
@@ -204,21 +204,21 @@ an_interrupted_checkpoint_conversion_resumes_to_the_same_bytes() {
       diff -r large converted
     done
   done
-  echo "statuses:$seen"
+  echo "statuses:$statuses"
 }
 
 an_interrupted_run_resumes_to_the_same_weights() {
-  local i status seen=
+  local i status statuses=
   for ((i = 0; i < rounds; i++)); do
     rm -rf part
     interrupt $i 3 'part/ckpt/step-*' "$MILLRACE" train train.yaml --set run.dir=part
-    seen+=" $status"
+    statuses+=" $status"
     [[ $status == 0 || $status == 75 || $status == 130 ]] || fail "status $status: $(cat errors)"
     no_temporaries part
     same "$(status_of millrace train train.yaml --set run.dir=part --quiet)" 0
     millrace ckpt hash part/ckpt | sort | cmp - whole.hash
   done
-  echo "statuses:$seen"
+  echo "statuses:$statuses"
 }
 
 run_cases a_process_that_outlives_its_command_is_found an_interrupted_read_names_the_command_for_the_rest one_signal_stops_a_stuck_read a_second_interrupt_leaves_nothing \

@@ -64,7 +64,7 @@ static void an_in_memory_file_system_is_recognized(void **state)
     struct io_probe probe;
     struct err err = {0};
     if (access("/dev/shm", W_OK))
-        test_skip("no /dev/shm that may be written");
+        test_skip("no writable /dev/shm");
     expect_type("/dev/shm");
     assert_ok(io_probe_folder("/dev/shm", false, &probe, &err), &err);
     assert_true(probe.is_memory);
@@ -90,15 +90,15 @@ static void nothing_is_left_behind(void **state)
 static void a_file_path_probes_its_folder(void **state)
 {
     (void)state;
-    struct io_probe probe, of_folder;
+    struct io_probe probe, folder_probe;
     struct err err = {0};
     char path[TEST_PATH_BYTES_MAX + 16];
     snprintf(path, sizeof path, "%s/dataset.json", folder);
     test_write_file(path, "{}", 2);
     assert_ok(io_probe_folder(path, false, &probe, &err), &err);
-    assert_ok(io_probe_folder(folder, false, &of_folder, &err), &err);
-    assert_string_equal(probe.type, of_folder.type);
-    assert_int_equal(probe.total_bytes, of_folder.total_bytes);
+    assert_ok(io_probe_folder(folder, false, &folder_probe, &err), &err);
+    assert_string_equal(probe.type, folder_probe.type);
+    assert_int_equal(probe.total_bytes, folder_probe.total_bytes);
 }
 
 static void an_unwritable_folder_is_reported_with_the_reason(void **state)
@@ -115,7 +115,7 @@ static void an_unwritable_folder_is_reported_with_the_reason(void **state)
     if (user == 0)
         assert_int_equal(seteuid(0), 0);
     if (!is_readable)
-        test_skip("nobody may not come here");
+        test_skip("nobody may not enter the folder");
     assert_ok(status, &err);
     assert_int_equal(probe.write_status, -EACCES);
     assert_true(probe.total_bytes > 0);
@@ -168,14 +168,14 @@ static void a_folder_that_fills_up_during_the_probe_is_reported_full(void **stat
     (void)state;
     struct io_probe probe;
     struct err err = {0};
-    char left[64];
+    char leftovers[64];
     is_full = true;
     int status = io_probe_folder(folder, false, &probe, &err);
     is_full = false;
     assert_ok(status, &err);
     assert_int_equal(probe.write_status, -ENOSPC);
-    read_output(left, sizeof left, "ls -A", folder);
-    assert_string_equal(left, "");
+    read_output(leftovers, sizeof leftovers, "ls -A", folder);
+    assert_string_equal(leftovers, "");
 }
 
 /* Compares with a rename by python3 through the C library. */

@@ -15,26 +15,26 @@ log:        {every: 1}
 YAML
 
 need_mpi() { command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"; }
-# begin RUN OPTION...: launches it as $job and waits for three steps. Ranks are found by the name
-# of the run.
-begin() {
+# start_run RUN OPTION...: launches it as $job and waits for three steps. rank_pids finds ranks by the
+# name of the run.
+start_run() {
   run=runs/$1
   shift
   : >errors
   "$MILLRACE" launch -n 3 train.yaml --set run.dir="$run" "$@" >out 2>errors &
   job=$!
   trap 'kill -KILL $job' EXIT # even if the test fails
-  steps 3
+  wait_for_steps 3
 }
-# steps N: waits until N step lines exist.
-steps() {
+# wait_for_steps N: waits until N step lines exist.
+wait_for_steps() {
   until [[ $(grep -c '^step [0-9]*/' errors) -ge $1 ]]; do
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
   done
 }
 rank_pids() { pgrep -f -- "^$MILLRACE train train.yaml .*run.dir=$run( |\$)"; }
-end() { # waits for the job; sets $ended to its status; no rank may remain
+wait_for_end() { # waits for the job; sets $ended to its status; no rank may remain
   ended=0
   wait $job || ended=$?
   trap - EXIT
@@ -85,25 +85,25 @@ any_number_of_hosts_can_be_given() {
 }
 
 # An mpirun that records its arguments and the variables it would forward.
-note_mpirun() {
-  mkdir -p noting
-  cat >noting/mpirun <<'SH'
+record_mpirun() {
+  mkdir -p recording
+  cat >recording/mpirun <<'SH'
 #!/usr/bin/env bash
 printf '%s\n' "$@" >words
 env >forwarded
 SH
-  chmod +x noting/mpirun
-  export PATH=$PWD/noting:$PATH
+  chmod +x recording/mpirun
+  export PATH=$PWD/recording:$PATH
 }
 
 environment_variables_are_forwarded_by_name() {
   unset SLURM_JOB_ID
-  note_mpirun
+  record_mpirun
   local name names=(NCCL_DEBUG UCX_TLS FI_PROVIDER OMP_NUM_THREADS OPENBLAS_CORETYPE
     MILLRACE_INDEX_CACHE CUDA_VISIBLE_DEVICES AWS_SECRET_ACCESS_KEY)
-  local given=("${names[@]/%/=a-secret value}" HOME_OF=none 'NCCL_F%%=() { :; }')
+  local environment=("${names[@]/%/=a-secret value}" HOME_OF=none 'NCCL_F%%=() { :; }')
   local on_two=(launch -n 2 train.yaml --nnodes 2 --hosts a,b)
-  same "$(status_of env "${given[@]}" "$MILLRACE" "${on_two[@]}")" 0 "$(cat errors)"
+  same "$(status_of env "${environment[@]}" "$MILLRACE" "${on_two[@]}")" 0 "$(cat errors)"
   for name in "${names[@]}"; do
     same "$(grep -x -B1 "$name" words | paste -sd ' ')" "-x $name"
     grep -qx "$name=a-secret value" forwarded || fail "mpirun does not have $name"
@@ -113,7 +113,7 @@ environment_variables_are_forwarded_by_name() {
   local last program
   last=$(grep -n -x -- -x words | tail -1 | cut -d: -f1)
   program=$(grep -n -x "$MILLRACE" words | cut -d: -f1)
-  [[ $last -lt $program ]] || fail "behind the program"
+  [[ $last -lt $program ]] || fail "an option follows the program"
   # Ranks on this machine inherit the variables.
   same "$(NCCL_DEBUG=INFO status_of "$MILLRACE" launch -n 2 train.yaml)" 0 "$(cat errors)"
   ! grep -qx -- -x words || fail "$(cat words)"
@@ -128,20 +128,20 @@ the_real_mpirun_accepts_the_command() {
   contains "$(cat errors)" "Input/output error"
 }
 
-the_default_is_one_rank_per_core_group() {
+the_default_is_one_rank_per_numa_node() {
   unset SLURM_JOB_ID
   [[ ! -e /dev/nvidia0 ]] || skip "this machine has a GPU"
-  [[ $(taskset -pc $$) == *": $(cat /sys/devices/system/cpu/online)" ]] || skip "bound to some processors"
-  local groups=0 list
+  [[ $(taskset -pc $$) == *": $(cat /sys/devices/system/cpu/online)" ]] || skip "bound to a subset of the processors"
+  local numa_nodes=0 list
   for list in /sys/devices/system/node/node*/cpulist; do
-    [[ ! -r $list || -z $(cat "$list") ]] || groups=$((groups + 1))
+    [[ ! -r $list || -z $(cat "$list") ]] || numa_nodes=$((numa_nodes + 1))
   done
-  ((groups > 0)) || groups=1
+  ((numa_nodes > 0)) || numa_nodes=1
   same "$(status_of millrace launch train.yaml --dry-run)" 0 "$(cat errors)"
-  contains "$(cat out)" " -np $groups "
-  contains "$(cat errors)" "-n $groups: one rank for each NUMA node ($groups on this machine)"
+  contains "$(cat out)" " -np $numa_nodes "
+  contains "$(cat errors)" "-n $numa_nodes: one rank for each NUMA node ($numa_nodes on this machine)"
   same "$(status_of millrace launch train.yaml --nnodes 3 --hosts a,b,c --dry-run)" 0 "$(cat errors)"
-  contains "$(cat out)" " -np $((3 * groups)) "
+  contains "$(cat out)" " -np $((3 * numa_nodes)) "
 }
 
 ranks_train_and_the_result_is_printed() {
@@ -162,27 +162,27 @@ signals_reach_all_ranks() {
   local signal
   set -m # otherwise the job would ignore SIGINT
   for signal in TERM USR1 INT; do
-    begin signals --set run.steps=1000000
+    start_run signals --set run.steps=1000000
     kill -$signal $job
-    end
+    wait_for_end
     same "$ended" 75 "$(cat errors)"
     grep -q '^stopped on request after step' errors
     same "$(grep -c '^stopping after this step, saving (' errors)" 1 "$(cat errors)"
   done
 }
 
-# It would save and stop, but its write never completes.
+# The run would save and stop, but its write never completes.
 a_second_interrupt_ends_all_ranks_at_once() {
   need_mpi
   set -m
-  MILLRACE_FAULT=write:hold:step- begin twice --set run.steps=1000000 --set checkpoint.every=0 --restarts 2
+  MILLRACE_FAULT=write:hold:step- start_run twice --set run.steps=1000000 --set checkpoint.every=0 --restarts 2
   kill -INT $job
   until compgen -G "$run/ckpt/.tmp-step-*" >/dev/null; do # it saves
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
   done
   kill -INT $job
-  end
+  wait_for_end
   same "$ended" 130 "$(cat errors)"
 }
 
@@ -194,29 +194,29 @@ later_interrupts_do_not_change_the_saved_status() {
   mkdir stand_in
   cat >stand_in/mpirun <<'SH'
 #!/usr/bin/env bash
-trap 'touch told' USR1
+trap 'touch signaled' USR1
 trap 'exit 75' TERM
-touch begun
+touch started
 while :; do sleep 0.02; done
 SH
   chmod +x stand_in/mpirun
   PATH=$PWD/stand_in:$PATH "$MILLRACE" launch -n 2 train.yaml >out 2>errors &
   job=$!
   trap 'kill -KILL $job' EXIT
-  for mark in begun told; do
+  for mark in started signaled; do
     until [[ -e $mark ]]; do
       kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
       sleep 0.02
     done
     kill -INT $job
   done
-  end
+  wait_for_end
   same "$ended" 75 "$(cat errors)"
 }
 
 a_failing_run_is_restarted_up_to_the_limit() {
   need_mpi
-  begin again --set run.steps=1000000 --restarts 1
+  start_run again --set run.steps=1000000 --restarts 1
   until compgen -G "$run/ckpt/step-*" >/dev/null; do # any step: retention removes old ones quickly
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
@@ -227,15 +227,15 @@ a_failing_run_is_restarted_up_to_the_limit() {
     sleep 0.05
   done
   contains "$(cat errors)" "restart 1 of 1"
-  steps $(($(grep -c '^step [0-9]*/' errors) + 2))
+  wait_for_steps $(($(grep -c '^step [0-9]*/' errors) + 2))
   kill -KILL "$(rank_pids | tail -1)"
-  end
+  wait_for_end
   same "$ended" 1
   contains "$(tail -1 errors)" "and no restarts are left"
 }
 
 # An mpirun that records its arguments and fails.
-every_attempt_knows_when_the_first_one_started() {
+every_attempt_gets_the_first_start_time() {
   mkdir failing
   cat >failing/mpirun <<'SH'
 #!/usr/bin/env bash
@@ -250,15 +250,15 @@ SH
   same "$(wc -l <given)" 3
   same "$(sort -u given | wc -l)" 1 "$(cat given)"
   began=$(sed -n '1s/^-x MILLRACE_BEGAN=//p' given)
-  [[ $began -ge $before && $began -le $after ]] || fail "it began at $began, which is not from $before to $after"
+  [[ $began -ge $before && $began -le $after ]] || fail "the start time $began is not from $before to $after"
   same "$(MILLRACE_BEGAN=1700000000 PATH=$PWD/failing:$PATH status_of "$MILLRACE" launch -n 2 train.yaml --set run.max_time=23h)" 1
   same "$(tail -n 1 given)" "-x MILLRACE_BEGAN=1700000000"
   same "$(PATH=$PWD/failing:$PATH status_of "$MILLRACE" launch -n 2 train.yaml)" 1
   same "$(tail -n 1 given)" none
-  ! millrace launch -n 2 train.yaml --set run.max_time=23h --dry-run | grep -q BEGAN || fail "a command for another day says when it began"
+  ! millrace launch -n 2 train.yaml --set run.max_time=23h --dry-run | grep -q BEGAN || fail "a dry run sets the start time"
 }
 
-# After a failure, the ranks of the next attempt start when the time is already up.
+# After a failure, the ranks of the next attempt start after the time limit.
 a_restart_has_the_remaining_time() {
   need_mpi
   same "$(MILLRACE_BEGAN=1 status_of "$MILLRACE" launch -n 3 train.yaml --set run.dir=runs/left --set run.steps=50 --set run.max_time=23h)" 75 "$(cat errors)"
@@ -276,7 +276,7 @@ the_time_limit_includes_the_rendezvous() {
 
 run_cases the_command_can_be_shown_without_running contradictory_options_are_wrong_usage \
   any_number_of_hosts_can_be_given environment_variables_are_forwarded_by_name \
-  the_real_mpirun_accepts_the_command the_default_is_one_rank_per_core_group ranks_train_and_the_result_is_printed \
+  the_real_mpirun_accepts_the_command the_default_is_one_rank_per_numa_node ranks_train_and_the_result_is_printed \
   failures_are_noticed_even_if_sigchld_is_ignored signals_reach_all_ranks a_second_interrupt_ends_all_ranks_at_once \
   later_interrupts_do_not_change_the_saved_status a_failing_run_is_restarted_up_to_the_limit \
-  every_attempt_knows_when_the_first_one_started a_restart_has_the_remaining_time the_time_limit_includes_the_rendezvous
+  every_attempt_gets_the_first_start_time a_restart_has_the_remaining_time the_time_limit_includes_the_rendezvous

@@ -33,7 +33,7 @@ for candidate in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin
   [[ -n $candidate && -x $candidate ]] && { python=$candidate; break; }
 done
 need_python() { [[ -n $python ]] || skip "no Python here"; }
-# json EXPRESSION FILE: the value of a Python expression over the document d (a list if the file
+# json EXPRESSION FILE: prints the value of a Python expression over the document d (a list if the file
 # has several lines).
 json() {
   "$python" -c 'import json, sys
@@ -42,11 +42,11 @@ d = d[0] if len(d) == 1 else d
 print(eval(sys.argv[1]))' "$1" "$2"
 }
 
-# in_control_group MEMORY_BYTES COMMAND...: runs it in a control group with that much memory and
-# half a CPU: private mounts hide the kernel's cgroup files of both versions.
+# in_control_group MEMORY_BYTES COMMAND...: runs it with the limits of a control group with that much
+# memory and half a CPU: private mounts hide the kernel's cgroup files of both versions.
 in_control_group() {
   grep -q ' - cgroup' /proc/self/mountinfo || skip "no control groups here"
-  unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "no mounts may be made here"
+  unshare -m sh -c 'mount -t tmpfs none /mnt' 2>/dev/null || skip "cannot mount here"
   # shellcheck disable=SC2016
   unshare -m sh -ec 'bytes=$1
     shift
@@ -60,14 +60,14 @@ in_control_group() {
     exec "$@"' sh "$@"
 }
 
-# cached_pages FILE...: the number of their pages in the page cache.
+# cached_pages FILE...: prints the number of their pages in the page cache.
 cached_pages() { fincore -nbo PAGES "$@" | awk '{pages += $1} END {print pages + 0}'; }
 
 # drop_cached DATASET: drops its shards from the page cache; skips if cached_pages cannot count.
 drop_cached() {
   command -v fincore >/dev/null || skip "no fincore here"
   millrace read "$1" --cold --quality --quiet >/dev/null
-  [[ $(cached_pages "$1"/*.tar) == 0 ]] || skip "the page cache is all that there is of files here"
+  [[ $(cached_pages "$1"/*.tar) == 0 ]] || skip "files exist only in the page cache here"
 }
 
 run_cases() {

@@ -27,7 +27,7 @@ man_renders_them_at_80_columns_without_a_warning() {
 mandoc_warns_only_of_missing_dates() {
   command -v mandoc >/dev/null || skip "mandoc is not installed"
   for page in share/man?/*; do
-    same "$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)" "" "what mandoc says of $page"
+    same "$(mandoc -Tlint -W warning "$page" | grep -v 'missing date' || true)" "" "mandoc warnings for $page"
   done
 }
 

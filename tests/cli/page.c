@@ -24,20 +24,22 @@ static void text_from_files_is_escaped(void **state)
     assert_escaped("dress\tгород\n東京 \xf0\x9f\x91\x97", "dress\tгород\n東京 \xf0\x9f\x91\x97");
 }
 
-#define LOST "\xef\xbf\xbd"
+#define REPLACEMENT "\xef\xbf\xbd"
 
 static void invalid_utf8_becomes_a_replacement_character(void **state)
 {
     (void)state;
-    assert_escaped("a\x01\x1b\x7f\r", "a" LOST LOST LOST LOST);
-    assert_escaped("\xff\xc3", LOST LOST);                   /* invalid byte, truncated character */
-    assert_escaped("\xc0\xbc", LOST LOST);                   /* "<" in two bytes */
-    assert_escaped("\xe0\x80\xbc", LOST LOST LOST);          /* in three bytes */
-    assert_escaped("\xed\xa0\x80", LOST LOST LOST);          /* a surrogate */
-    assert_escaped("\xef\xbf\xbf", LOST LOST LOST);          /* U+FFFF */
-    assert_escaped("\xc2\x85", LOST LOST);                   /* a C1 control character */
-    assert_escaped("\xf4\x90\x80\x80", LOST LOST LOST LOST); /* beyond U+10FFFF */
-    assert_escaped("\xe6\x9d<", LOST LOST "&lt;"); /* a truncated character swallows nothing */
+    assert_escaped("a\x01\x1b\x7f\r", "a" REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT);
+    assert_escaped("\xff\xc3", REPLACEMENT REPLACEMENT); /* invalid byte, truncated character */
+    assert_escaped("\xc0\xbc", REPLACEMENT REPLACEMENT); /* "<" in two bytes */
+    assert_escaped("\xe0\x80\xbc", REPLACEMENT REPLACEMENT REPLACEMENT); /* in three bytes */
+    assert_escaped("\xed\xa0\x80", REPLACEMENT REPLACEMENT REPLACEMENT); /* a surrogate */
+    assert_escaped("\xef\xbf\xbf", REPLACEMENT REPLACEMENT REPLACEMENT); /* U+FFFF */
+    assert_escaped("\xc2\x85", REPLACEMENT REPLACEMENT); /* a C1 control character */
+    assert_escaped("\xf4\x90\x80\x80",
+                   REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT); /* beyond U+10FFFF */
+    assert_escaped("\xe6\x9d<",
+                   REPLACEMENT REPLACEMENT "&lt;"); /* a truncated character swallows nothing */
 }
 
 static void pictures_are_base64(void **state)

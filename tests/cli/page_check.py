@@ -2,7 +2,7 @@
 document.
 
 Fails if the page is not well-formed (as XML, and as HTML with every element closed), or contains a
-script, an event handler, a link, anything fetched from elsewhere, or a picture without alternative
+script, an event handler, a link, a remote resource, or a picture without alternative
 text.
 """
 import base64

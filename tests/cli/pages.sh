@@ -6,10 +6,10 @@
 "$RENDER_SHAPES" --count 20 --side 40 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
 
-page() { # PATH OUT: makes the page, checks it, and writes what it contains to report
+page() { # PATH OUT: writes the page, checks it, and writes its content to report
   rm -f "$2"
   same "$(status_of millrace inspect "$1" --html "$2")" 0 "status of the page of $1 ($(cat errors))"
-  "$python" "$here/page_check.py" "$2" >report || fail "the page of $1 is not sound"
+  "$python" "$here/page_check.py" "$2" >report || fail "the page of $1 is not valid"
 }
 
 a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
@@ -168,7 +168,7 @@ inputs_without_a_page_are_refused() {
   millrace convert dataset photos many --split a=0.5,b=0.5 --quiet --force >/dev/null
   same "$(status_of millrace inspect many --html no.html)" 1
   one_line errors
-  contains "$(cat errors)" "cannot make a page of datasets: many"
+  contains "$(cat errors)" "cannot write a page of datasets: many"
 }
 
 pages=0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# PNG and WebP next to JPEG: such datasets are read, verified and inspected.
+# Datasets that mix PNG, WebP and JPEG are read, verified and inspected.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 4 --side 40 photos >/dev/null
 
-# pictures: the photos of `photos`, every other one as PNG or WebP.
+# pictures: the photos of `photos`, two of three as PNG or WebP.
 make_pictures() {
   [[ -n $python ]] && "$python" -c 'from PIL import Image, features; assert features.check("webp")' 2>/dev/null ||
     skip "no Python with Pillow and WebP here"
@@ -53,7 +53,7 @@ verify_names_undecodable_images() {
   same "$(status_of millrace verify broken.tar --decode)" 1
   contains "$(cat out errors)" "undecodable PNG in a.png"
   contains "$(cat out errors)" "undecodable WebP in b.webp"
-  [[ $(cat out errors) != *"c.png"* ]] || fail "a whole picture is called bad"
+  [[ $(cat out errors) != *"c.png"* ]] || fail "an intact picture is reported as bad"
 }
 
 inspect_describes_images() {
@@ -157,14 +157,14 @@ raw_images_need_distinct_keys() {
 
 augmented_pixels_do_not_depend_on_workers_or_ranks() {
   millrace convert dataset photos shards --quiet >/dev/null
-  augmented() { millrace read shards --decode image --size 24 --flip --epoch 2 --quiet --batch 8 --micro 4 "$@" >/dev/null; }
-  augmented --out plain
-  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 1 --out alone
-  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 0 --ranks 2 --out shared
-  augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 1 --ranks 2 --out shared
+  read_augmented() { millrace read shards --decode image --size 24 --flip --epoch 2 --quiet --batch 8 --micro 4 "$@" >/dev/null; }
+  read_augmented --out plain
+  read_augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 1 --out alone
+  read_augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 0 --ranks 2 --out shared
+  read_augmented --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1 --workers 3 --rank 1 --ranks 2 --out shared
   diff -r alone shared
   ! diff -rq plain alone >/dev/null || fail "nothing was augmented"
-  augmented --randaugment 0,9 --out idle
+  read_augmented --randaugment 0,9 --out idle
   diff -r plain idle
   for bad in "--randaugment 2" "--randaugment 2,31" "--randaugment 2.5,9" "--randaugment -1,9" "--jitter 2" "--jitter 0,0,0,0.6" \
     "--jitter 0,0,0,0,0" "--jitter x"; do
@@ -175,7 +175,7 @@ augmented_pixels_do_not_depend_on_workers_or_ranks() {
   done
 }
 
-# mixed SEED BATCH MICRO MIXUP CUTMIX: counts by the second implementation on the same data.
+# check_mixed SEED BATCH MICRO MIXUP CUTMIX: prints the second implementation's counts.
 check_mixed() {
   local options=(--decode image --size 24 --crop random --seed "$1" --epoch 2 --batch "$2" --micro "$3" --quiet)
   rm -rf plain-pictures mixed-pictures
@@ -198,10 +198,10 @@ mixed_images_match_a_second_implementation() {
 
 mixed_images_do_not_depend_on_workers_or_ranks() {
   millrace convert dataset photos shards --quiet --force >/dev/null
-  mixed() { millrace read shards --decode image --size 24 --quiet --batch 8 --micro 4 --mixup 0.8 --cutmix 1 "$@" >/dev/null; }
-  mixed --workers 1 --out mixed-alone
-  mixed --workers 4 --rank 0 --ranks 2 --out mixed-shared
-  mixed --workers 2 --rank 1 --ranks 2 --out mixed-shared
+  read_mixed() { millrace read shards --decode image --size 24 --quiet --batch 8 --micro 4 --mixup 0.8 --cutmix 1 "$@" >/dev/null; }
+  read_mixed --workers 1 --out mixed-alone
+  read_mixed --workers 4 --rank 0 --ranks 2 --out mixed-shared
+  read_mixed --workers 2 --rank 1 --ranks 2 --out mixed-shared
   diff -r mixed-alone mixed-shared
   for bad in "--mixup x" "--mixup -1" "--mixup 1,2" "--cutmix 101" "--cutmix nan" "--mixup 1e3"; do
     # shellcheck disable=SC2086

@@ -12,8 +12,8 @@ tar xf shards/shard-000000.tar -C flat
 tar tf shards/shard-000000.tar >names
 tar tf shards/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' >keys
 
-# the_same_as_ours TAR: checks that it has the shard's samples, byte for byte.
-the_same_as_ours() {
+# check_same_as_ours TAR: checks that it has the shard's samples, byte for byte.
+check_same_as_ours() {
   millrace read "$1" --order sequential --batch 6 --micro 6 --print keys --quiet | sort -n | cut -f 2 | cmp - keys
   rm -rf files
   millrace read "$1" --out files --quiet >/dev/null
@@ -26,7 +26,7 @@ tars_of_gnu_tar_read_like_ours() {
   local format
   for format in v7 ustar gnu posix oldgnu; do
     make_tar "$format.tar" $format
-    the_same_as_ours "$format.tar"
+    check_same_as_ours "$format.tar"
   done
 }
 
@@ -35,7 +35,7 @@ tars_of_bsdtar_read_like_ours() {
   local format
   for format in ustar pax gnutar; do
     bsdtar --format $format -cf "$format.tar" -C flat -n -T names
-    the_same_as_ours "$format.tar"
+    check_same_as_ours "$format.tar"
   done
 }
 
@@ -48,9 +48,9 @@ for name, format in (("u", tarfile.USTAR_FORMAT), ("g", tarfile.GNU_FORMAT), ("p
         for line in open("names"):
             tar.add("flat/" + line.strip(), line.strip())
 PY
-  the_same_as_ours u.tar
-  the_same_as_ours g.tar
-  the_same_as_ours p.tar
+  check_same_as_ours u.tar
+  check_same_as_ours g.tar
+  check_same_as_ours p.tar
 }
 
 shards_of_webdataset_read_like_ours() {
@@ -64,20 +64,20 @@ with webdataset.ShardWriter("wds-%06d.tar", maxcount=10, verbose=0) as sink:
         sink.write({"__key__": key, "jpg": open("flat/" + key + ".jpg", "rb").read(), "cls": open("flat/" + key + ".cls", "rb").read()})
 PY
   [[ -s wds-000004.tar ]]
-  the_same_as_ours 'wds-{000000..000004}.tar'
+  check_same_as_ours 'wds-{000000..000004}.tar'
 }
 
 every_archive_is_accepted_or_refused_like_other_readers() {
   [[ -f $data/tar/verdicts.tsv ]] || skip "no test data at $data/tar (set MILLRACE_TEST_DATA)"
-  local file gnu bsd python_says wanted verb checked=0
+  local file gnu bsd python_says expected_status verb checked=0
   while IFS=$'\t' read -r file gnu bsd python_says; do
     [[ $file == *.tar ]] || continue
-    wanted=0 # one tool that refuses it or counts differently is enough
-    [[ $gnu == error || $gnu != "$bsd" || $gnu != "$python_says" ]] && wanted=1
+    expected_status=0 # one tool that refuses it or counts differently is enough
+    [[ $gnu == error || $gnu != "$bsd" || $gnu != "$python_says" ]] && expected_status=1
     for verb in index inspect verify; do
-      same "$(status_of millrace $verb "$data/tar/$file")" $wanted "status of $verb $file ($(cat errors))"
+      same "$(status_of millrace $verb "$data/tar/$file")" $expected_status "status of $verb $file ($(cat errors))"
     done
-    if [[ $wanted == 1 ]]; then
+    if [[ $expected_status == 1 ]]; then
       status_of millrace index "$data/tar/$file" >/dev/null
       grep -q "$file at [0-9]" errors || fail "no offset: $(cat errors)"
     fi
@@ -96,8 +96,8 @@ index_rebuilds_and_keeps_checksums() {
   millrace index a.tar --check --json >report
   same "$(json 'd["shards"][0]["has_checksums"]' report)" True
   same "$(millrace inspect a.tar --json | sed 's/"has_checksums":[a-z]*,"index_bytes":[0-9]*//')" "$before"
-  # A disk that flips bits in members, which are read after the tail and four header blocks; `read`
-  # opens the tar twice.
+  # Flips bits in members. They are read after the tail and four header blocks; `read` opens the tar
+  # twice.
   local flips=:a.tar,seed=1
   same "$(MILLRACE_FAULT=read:flip@6+$flips status_of millrace verify a.tar)" 1 "status of verify"
   same "$(MILLRACE_FAULT=read:flip@11+$flips status_of millrace read a.tar --batch 1 --micro 1)" 1 "status of read"
@@ -112,7 +112,7 @@ index_rebuilds_and_keeps_checksums() {
   millrace index shards/shard-000000.tar --json >report
   same "$(json 'd["shards"][0]["kept_in"]' report)" shards/shard-000000.tar
   millrace index a.tar >table # two columns with the same name would be ambiguous
-  same "$(sed -n 2p table | grep -oE '[a-z]+( [a-z]+)*' | sort | uniq -d)" "" "names that stand twice"
+  same "$(sed -n 2p table | grep -oE '[a-z]+( [a-z]+)*' | sort | uniq -d)" "" "repeated names"
   grep -qE '^ *path  +samples  +members  +has checksums  +index  +kept in$' table
   grep -qE ' [0-9]+ bytes | [0-9.]+ KiB ' table || fail "a size without its unit: $(cat table)"
 }
@@ -133,10 +133,10 @@ a_shard_that_lost_its_trailer_needs_index() {
   contains "$(cat errors)" "millrace index lost.tar"
   same "$(status_of millrace read lost.tar --on-error skip)" 0
   grep -qE '^samples +42$' out || fail "$(cat out)"
-  grep -q '^warning: damaged tar: .*: lost.tar at [0-9]*; only its checksums are left out$' errors || fail "not told: $(cat errors)"
+  grep -q '^warning: damaged tar: .*: lost.tar at [0-9]*; only its checksums are left out$' errors || fail "no warning: $(cat errors)"
   same "$(status_of millrace inspect lost.tar)" 1
   millrace index lost.tar --quiet >/dev/null
-  the_same_as_ours lost.tar
+  check_same_as_ours lost.tar
 }
 
 lists_of_other_tools_are_datasets() {
@@ -145,7 +145,7 @@ lists_of_other_tools_are_datasets() {
   mkdir list
   mv a.tar list/
   echo '{"__kind__":"wids-shard-index-v1","wids_version":1,"shardlist":[{"url":"a.tar","nsamples":42}]}' >list/index.json
-  the_same_as_ours list/index.json
+  check_same_as_ours list/index.json
   sed -i 's/42/43/' list/index.json
   same "$(status_of millrace read list/index.json)" 1
   contains "$(cat errors)" "expected 43, found 42"
@@ -154,9 +154,9 @@ lists_of_other_tools_are_datasets() {
 patterns_are_datasets() {
   head -n 20 names | tar -cf p-0.tar -C flat -T -
   tail -n +21 names | tar -cf p-1.tar -C flat -T -
-  the_same_as_ours 'p-{0..1}.tar'
-  the_same_as_ours 'p-0.tar::p-1.tar'
-  WDS_P=p the_same_as_ours '${P}-{0,1}.tar'
+  check_same_as_ours 'p-{0..1}.tar'
+  check_same_as_ours 'p-0.tar::p-1.tar'
+  WDS_P=p check_same_as_ours '${P}-{0,1}.tar'
   same "$(status_of millrace read 'p-{0..2}.tar')" 1
   contains "$(cat errors)" p-2.tar
 }
@@ -174,8 +174,8 @@ YAML
   same "$(millrace ckpt hash ra/ckpt | grep model)" "$(millrace ckpt hash rb/ckpt | grep model)"
 }
 
-# Three tars of 14 samples each, d-0.tar to d-2.tar; the second is truncated within the image of
-# its sixth sample, whose key is cut_key.
+# Creates d-0.tar to d-2.tar of 14 samples each. The second is truncated within the image of its
+# sixth sample; cut_key is the key of that sample.
 damage_one() {
   local n
   for n in 0 1 2; do
@@ -185,32 +185,32 @@ damage_one() {
   cut_key=$(sed -n 20p keys)
   head -c $(($(grep -abo "$cut_key.jpg" whole.tar | cut -d : -f 1) + 600)) whole.tar >d-1.tar
 }
-# read_all OPTION...: reads the three tars; delivered keys go to came, messages to errors.
-read_all() { millrace read 'd-{0..2}.tar' --batch 4 --micro 2 --print keys --on-error skip "$@" >came 2>errors; }
+# read_all OPTION...: reads the three tars; delivered keys go to `delivered`, messages to errors.
+read_all() { millrace read 'd-{0..2}.tar' --batch 4 --micro 2 --print keys --on-error skip "$@" >delivered 2>errors; }
 
 a_truncated_tar_loses_only_its_last_samples() {
   damage_one
   same "$(status_of millrace read 'd-{0..2}.tar')" 1
   one_line errors
-  grep -q 'truncated.*: d-1.tar at [0-9]*: ' errors || fail "no place: $(cat errors)"
+  grep -q 'truncated.*: d-1.tar at [0-9]*: ' errors || fail "no offset: $(cat errors)"
   read_all --order sequential
-  sed '20,28d' keys | cmp - <(sort -n came | cut -f 2)
+  sed '20,28d' keys | cmp - <(sort -n delivered | cut -f 2)
   same "$(grep -c '^warning: ' errors)" 1
   grep -q "^warning: damaged tar: .*: d-1.tar at [0-9]*: .*; sample \"$cut_key\" and everything after it are left out$" errors ||
-    fail "not told: $(cat errors)"
+    fail "no warning: $(cat errors)"
   grep -qE '^left out +1$' errors || fail "not counted: $(cat errors)"
   rm -rf files
   millrace read 'd-{0..2}.tar' --on-error skip --out files --quiet >/dev/null 2>&1
   same "$(diff -rq files flat | grep -vc '^Only in flat')" 0 "files that differ"
   same "$(find files -type f | wc -l)" 66
-  same "$(status_of millrace read 'd-{0..2}.tar')" 1 "what was kept for the tolerant stands for strict readers"
+  same "$(status_of millrace read 'd-{0..2}.tar')" 1 "a tolerant read does not affect strict readers"
   same "$(status_of millrace index d-1.tar)" 1
   same "$(status_of millrace read 'd-{0..2}.tar' --on-error skip --max-errors 0)" 1
   contains "$(cat errors)" "expected at most 0, found 1"
   same "$(status_of millrace read 'd-{0..2}.tar' --on-error skip --max-errors 1)" 0
   same "$(status_of millrace read d-1.tar --on-error skip --cold)" 0
   same "$(status_of millrace verify 'd-{0..2}.tar')" 1
-  grep -q '^bad: .*: d-1.tar at [0-9]*: ' out || fail "verify does not tell: $(cat out)"
+  grep -q '^bad: .*: d-1.tar at [0-9]*: ' out || fail "verify does not report it: $(cat out)"
   grep -qE '^members +56$' out || fail "verify stops at it: $(cat out)"
 }
 
@@ -220,17 +220,17 @@ ranks_share_the_remaining_samples_of_damaged_tars() {
   for kept in no yes; do
     rm -rf .cache
     read_all --seed 5
-    same "$(wc -l <came)" 33
-    sort -n came >one
+    same "$(wc -l <delivered)" 33
+    sort -n delivered >one
     for n in 0 1; do
       [[ $kept == yes ]] || rm -rf .cache
       read_all --seed 5 --rank $n --ranks 2 --workers $((n + 1))
-      cp came two-$n
+      cp delivered two-$n
     done
     sort -n two-0 two-1 | cmp - one
   done
   read_all --seed 5 --start 12
-  sort -n came | cmp - <(awk '$1 >= 12' one)
+  sort -n delivered | cmp - <(awk '$1 >= 12' one)
 }
 
 a_duplicate_member_is_read_once() {
@@ -250,12 +250,12 @@ with tarfile.open("twice.tar", "w") as tar:
             add("b.TXT", b"again in capitals")
 PY
   same "$(status_of millrace read twice.tar)" 1
-  grep -q 'two fields "txt": twice.tar at 2048: ' errors || fail "no place: $(cat errors)"
+  grep -q 'two fields "txt": twice.tar at 2048: ' errors || fail "no offset: $(cat errors)"
   rm -rf files
   millrace read twice.tar --on-error skip --out files >summary 2>errors
   same "$(cat files/a.txt files/b.txt files/c.txt)" "first afirst bfirst c"
   grep -qE '^left out +8$' summary || fail "not counted: $(cat summary)"
-  grep -q '^warning: damaged tar: .*: twice.tar at 2048: .*; this member is left out$' errors || fail "not told: $(cat errors)"
+  grep -q '^warning: damaged tar: .*: twice.tar at 2048: .*; this member is left out$' errors || fail "no warning: $(cat errors)"
   same "$(grep -c '^warning: ' errors)" 5 "lines for eight members"
   grep -q '^warning: damaged tar: 4 more warnings like this, the last: .*: twice.tar at 9216: ' errors || fail "$(cat errors)"
   same "$(status_of millrace verify twice.tar)" 1

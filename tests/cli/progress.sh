@@ -36,7 +36,7 @@ pipes_get_no_control_characters() {
     # shellcheck disable=SC2086
     millrace $name 2>&1 | cat >out
     same "$(LC_ALL=C tr -d '\n\t\40-\176' <out | wc -c)" 0 "control characters of $name"
-    [[ -s out ]] || fail "$name says nothing"
+    [[ -s out ]] || fail "$name prints nothing"
   done
 }
 
@@ -45,8 +45,8 @@ keys_and_a_bar_do_not_share_a_line() {
   need_python
   command -v script >/dev/null || skip "script is not installed"
   script -qec "$MILLRACE read shards --print keys" typescript </dev/null >/dev/null
-  same "$(tr -d '\r' <typescript | grep -cE '^[0-9]+'$'\t''[a-z]+/[0-9a-z-]+$')" 56 "keys that stand on a line of their own"
-  ! grep -q 'reading' typescript || fail "a bar stands among the keys"
+  same "$(tr -d '\r' <typescript | grep -cE '^[0-9]+'$'\t''[a-z]+/[0-9a-z-]+$')" 56 "keys on their own line"
+  ! grep -q 'reading' typescript || fail "a bar appears among the keys"
 }
 
 quiet_keeps_only_requested_results_on_stdout() {
@@ -56,7 +56,7 @@ quiet_keeps_only_requested_results_on_stdout() {
     "ckpt prune copies --keep-last 1"; do
     # shellcheck disable=SC2086
     same "$(status_of millrace $name --quiet)" 0 "status of $name"
-    same "$(cat out errors)" "" "what $name says"
+    same "$(cat out errors)" "" "output of $name"
   done
   need_python
   millrace convert dataset photos silent --force --quiet --json >out

@@ -30,7 +30,7 @@ chmod +x on
 ranks() {
   local status
   status=$(status_of "$mpirun_sh" "$@")
-  grep -E '^(millrace|error|warning|rank |step|stopped|resuming)' errors >said || true
+  grep -E '^(millrace|error|warning|rank |step|stopped|resuming)' errors >messages || true
   echo "$status"
 }
 
@@ -60,9 +60,9 @@ an_evaluation_does_not_depend_on_the_ranks() {
   done
 }
 
-# begun NAME RANKS STEPS SETTING...: runs up to that step; the batch follows from
-# batch.accumulation.
-begun() {
+# train_until NAME RANKS STEPS SETTING...: trains up to that step; batch.accumulation determines the
+# batch.
+train_until() {
   local name=$1 n=$2 steps=$3
   shift 3
   same "$(ranks "$n" "$MILLRACE" train free.yaml --set run.dir="runs/$name" --set run.steps="$steps" "${@/#/--set=}")" 0 "$name on $n ranks: $(cat errors)"
@@ -72,33 +72,33 @@ an_accumulated_batch_keeps_its_size_on_any_ranks() {
   need_python
   grep -v '^batch' train.yaml >free.yaml
   echo 'schedule: {type: constant, warmup: 2}' >>free.yaml
-  local given n i=0
+  local batch_settings n i=0
   local -a set
-  for given in "batch.micro=2 batch.accumulation=2" "batch.global=16 batch.accumulation=2" "batch.global=16 batch.micro=2 batch.accumulation=2" \
+  for batch_settings in "batch.micro=2 batch.accumulation=2" "batch.global=16 batch.accumulation=2" "batch.global=16 batch.micro=2 batch.accumulation=2" \
     "batch.micro=2 batch.accumulation=2 batch.schedule=2:2"; do
-    read -ra set <<<"$given"
+    read -ra set <<<"$batch_settings"
     i=$((i + 1))
-    begun whole-$i 4 12 "${set[@]}"
-    begun cut-$i 4 4 "${set[@]}"
-    begun cut-$i 2 6 "${set[@]}"
+    train_until whole-$i 4 12 "${set[@]}"
+    train_until cut-$i 4 4 "${set[@]}"
+    train_until cut-$i 2 6 "${set[@]}"
     contains "$(cat errors)" "batch: 16 samples per update in micro-batches of 2, as when the run began"
-    begun cut-$i 3 9 "${set[@]}"
-    begun cut-$i 1 12 "${set[@]}"
-    same "$(millrace ckpt hash runs/cut-$i/ckpt)" "$(millrace ckpt hash runs/whole-$i/ckpt)" "$given"
+    train_until cut-$i 3 9 "${set[@]}"
+    train_until cut-$i 1 12 "${set[@]}"
+    same "$(millrace ckpt hash runs/cut-$i/ckpt)" "$(millrace ckpt hash runs/whole-$i/ckpt)" "$batch_settings"
     same "$(ranks 4 "$MILLRACE" eval free.yaml --from runs/whole-$i/ckpt --json "${set[@]/#/--set=}")" 0 "$(cat errors)"
     json 'd["valid_count"], d["loss"], d["accuracy"]' out >of_four
     for n in 1 3; do
-      same "$(ranks $n "$MILLRACE" eval free.yaml --from runs/whole-$i/ckpt --json "${set[@]/#/--set=}")" 0 "$given, on $n ranks: $(cat errors)"
-      same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat of_four)" "$given, on $n ranks"
+      same "$(ranks $n "$MILLRACE" eval free.yaml --from runs/whole-$i/ckpt --json "${set[@]/#/--set=}")" 0 "$batch_settings, on $n ranks: $(cat errors)"
+      same "$(json 'd["valid_count"], d["loss"], d["accuracy"]' out)" "$(cat of_four)" "$batch_settings, on $n ranks"
     done
   done
-  # a given value must equal the run's
+  # an explicit value must equal the run's
   set=(--set run.dir=runs/cut-1 --set run.steps=16 --set batch.accumulation=2)
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.micro=4)" 2
   contains "$(cat errors)" "batch.micro cannot change in the middle of a run"
   same "$(ranks 2 "$MILLRACE" train free.yaml "${set[@]}" --set batch.global=32)" 2
   contains "$(cat errors)" "batch.global cannot change in the middle of a run"
-  begun wide 2 4 batch.micro=8 batch.accumulation=1
+  train_until wide 2 4 batch.micro=8 batch.accumulation=1
   same "$(ranks 3 "$MILLRACE" train free.yaml --set run.dir=runs/wide --set batch.micro=8 --set batch.accumulation=1)" 2
   contains "$(cat errors)" "more ranks than micro-batches"
 }
@@ -127,31 +127,31 @@ a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step() {
   # The failing rank takes longer to remove its file than the others, and longer than a step.
   same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
-  contains "$(cat said)" "error: rank 0: the checkpoint of step 4 was not saved"
-  contains "$(cat said)" "No space left"
-  ! grep -q 'waited too long' said || fail "$(cat said)"
+  contains "$(cat messages)" "error: rank 0: the checkpoint of step 4 was not saved"
+  contains "$(cat messages)" "No space left"
+  ! grep -q 'waited too long' messages || fail "$(cat messages)"
 }
 
 an_error_common_to_all_ranks_is_printed_once() {
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dirr=x)" 2
-  same "$(grep -c 'unknown key run.dirr' said)" 1
-  contains "$(cat said)" "millrace: rank 0: unknown key run.dirr"
-  same "$(grep -c '^millrace: ' said)" 1 "$(cat said)"
+  same "$(grep -c 'unknown key run.dirr' messages)" 1
+  contains "$(cat messages)" "millrace: rank 0: unknown key run.dirr"
+  same "$(grep -c '^millrace: ' messages)" 1 "$(cat messages)"
   same "$(ranks 5 "$MILLRACE" train train.yaml --set run.dir=runs/few)" 2
-  same "$(grep -c 'more ranks than micro-batches' said)" 1
+  same "$(grep -c 'more ranks than micro-batches' messages)" 1
   same "$(ranks 3 "$MILLRACE" train train.yaml --dry-run --ranks 3 --local-ranks 2)" 2
-  same "$(grep -c '3 ranks cannot be divided into machines of 2' said)" 1 "$(cat said)"
+  same "$(grep -c '3 ranks cannot be divided into machines of 2' messages)" 1 "$(cat messages)"
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/infinite --set optimizer.type=sgd \
     --set optimizer.lr=1000 --set optimizer.clip_norm=0)" 1
-  same "$(grep -c 'are not finite' said)" 1 "$(cat said)"
+  same "$(grep -c 'are not finite' messages)" 1 "$(cat messages)"
 }
 
 a_rank_without_data_ends_all_before_the_first_step() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@1+:dataset.json -- "$MILLRACE" train train.yaml --set run.dir=runs/nodata)" 1
-  grep -q '^millrace: rank 1: could not read: Input/output error: shards/dataset.json' said
-  grep -qx 'millrace: rank 0: rank 1 failed' said
-  grep -qx 'millrace: rank 2: rank 1 failed' said
-  [[ ! -e runs/nodata/metrics.jsonl ]] || fail "it began"
+  grep -q '^millrace: rank 1: could not read: Input/output error: shards/dataset.json' messages
+  grep -qx 'millrace: rank 0: rank 1 failed' messages
+  grep -qx 'millrace: rank 2: rank 1 failed' messages
+  [[ ! -e runs/nodata/metrics.jsonl ]] || fail "the run started"
 }
 
 # As if a machine's own copy of the data were damaged.
@@ -163,31 +163,31 @@ a_rank_with_other_data_ends_all_before_the_first_step() {
   export WDS_COPY=whole
   local tars=(--set 'data.train=copies/${COPY}.tar' --set data.val= --set eval.every=0 --set model.classes=7)
   same "$(ranks 3 ./on 1 WDS_COPY=cut -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
-  grep -q '^warning: rank 1: damaged tar: tar archive is truncated.*copies/cut.tar at ' said || fail "not told: $(cat said)"
-  grep -q '^millrace: rank 0: ranks do not agree on data.train\[0\] fingerprint.*on ranks 0, 2, found .* on rank 1;' said || fail "other words: $(cat said)"
-  [[ ! -e runs/other/metrics.jsonl ]] || fail "it began"
+  grep -q '^warning: rank 1: damaged tar: tar archive is truncated.*copies/cut.tar at ' messages || fail "no warning: $(cat messages)"
+  grep -q '^millrace: rank 0: ranks do not agree on data.train\[0\] fingerprint.*on ranks 0, 2, found .* on rank 1;' messages || fail "unexpected messages: $(cat messages)"
+  [[ ! -e runs/other/metrics.jsonl ]] || fail "the run started"
   cp copies/whole.tar copies/more.tar # the same samples, with the last member repeated
   tar -rf copies/more.tar -C members "$(tar -tf copies/whole.tar | tail -n 1)"
   same "$(ranks 2 ./on 1 WDS_COPY=more -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
-  grep -q '^millrace: rank 0: ranks do not agree on data.train.*left out of damaged tars' said || fail "other words: $(cat said)"
+  grep -q '^millrace: rank 0: ranks do not agree on data.train.*left out of damaged tars' messages || fail "unexpected messages: $(cat messages)"
   same "$(ranks 2 "$MILLRACE" train train.yaml "${tars[@]}" --set run.dir=runs/whole)" 0 "$(cat errors)"
   same "$(ranks 2 ./on 1 WDS_COPY=cut -- "$MILLRACE" eval train.yaml --set 'data.val=copies/${COPY}.tar' --set model.classes=7 --set data.bad_samples.policy=substitute --from runs/whole/ckpt)" 2
-  grep -q '^millrace: rank 0: ranks do not agree on data.val' said || fail "an evaluation is silent: $(cat said)"
+  grep -q '^millrace: rank 0: ranks do not agree on data.val' messages || fail "an evaluation is silent: $(cat messages)"
 }
 
 a_rank_that_fails_mid_run_reports_why_and_ends_all() {
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
-  grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' said
-  same "$(grep -c 'Input/output error' said)" 1
-  ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
+  grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' messages
+  same "$(grep -c 'Input/output error' messages)" 1
+  ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' messages || fail "unexpected messages: $(cat messages)"
 }
 
 a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
   millrace train train.yaml --set run.dir=runs/judged --set run.steps=1 --quiet >/dev/null
   same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
-  grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' said || fail "rank 1 is silent: $(cat said)"
-  same "$(grep -c 'Input/output error' said)" 1
-  ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' said || fail "other words: $(cat said)"
+  grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' messages || fail "rank 1 is silent: $(cat messages)"
+  same "$(grep -c 'Input/output error' messages)" 1
+  ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' messages || fail "unexpected messages: $(cat messages)"
 }
 
 damage_found_by_one_rank_stops_all_from_resuming_there() {
@@ -204,39 +204,39 @@ damage_found_by_one_rank_stops_all_from_resuming_there() {
 }
 
 damage_read_by_one_rank_applies_the_policy_on_all() {
-  local wrong=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
+  local fault=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/wrong --quiet)" 0 "$(cat errors)"
-  same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
-  grep -q '^millrace: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "rank 2 is silent: $(cat said)"
-  grep -q '^millrace: rank 0: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' said || fail "the others do not know: $(cat said)"
-  same "$(ranks 3 ./on 2 $wrong -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
+  same "$(ranks 3 ./on 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
+  grep -q '^millrace: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' messages || fail "rank 2 is silent: $(cat messages)"
+  grep -q '^millrace: rank 0: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' messages || fail "rank 0 does not report it: $(cat messages)"
+  same "$(ranks 3 ./on 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
   same "$(grep -c 'skipping a damaged checkpoint: rank 2: tensor ".*": a block does not match' errors)" 1 "$(cat errors)"
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }
 
 # The limit of one rank applies to the sum over ranks, even if no single rank reaches it.
 the_bad_sample_limit_covers_all_ranks() {
-  local ranks_count steps=() said=() run
+  local ranks_count steps=() messages=() run
   cp -r shards damaged
   tar -tRf damaged/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*jpg$/\1/p' | sed -n '3~9p' | while read -r block; do
     printf '\377\376\375\374' | dd of=damaged/shard-000000.tar bs=1 seek=$(((block + 1) * 512 + 300)) conv=notrunc status=none
   done
-  bounded() { # RUN RANKS LIMIT
+  train_with_limit() { # RUN RANKS LIMIT
     ranks "$2" "$MILLRACE" train train.yaml --set run.dir="runs/$1" --set run.steps=7 --set data.train=damaged --set data.bad_samples.policy=substitute \
       --set data.bad_samples.limit="$3" --set batch.global=8 --set eval.every=0 --set data.val= --set log.every=1
   }
   for ranks_count in 1 2; do
     run=bad$ranks_count
-    same "$(bounded $run $ranks_count 0.072)" 1 "$(cat errors)"
+    same "$(train_with_limit $run $ranks_count 0.072)" 1 "$(cat errors)"
     steps+=("$(grep -c '^step [0-9]*/7  loss' errors)")
-    said+=("$(grep -o -m1 'too many bad samples.*' errors)")
+    messages+=("$(grep -o -m1 'too many bad samples.*' errors)")
     same "$(grep -c 'is used instead' errors)" 5 "$(cat errors)"
-    same "$(bounded borne$ranks_count $ranks_count 0.108)" 0 "$(cat errors)"
+    same "$(train_with_limit borne$ranks_count $ranks_count 0.108)" 0 "$(cat errors)"
     same "$(grep -c 'is used instead' errors)" 6 "$(cat errors)"
   done
   same "${steps[1]}" "${steps[0]}" "steps"
-  same "${said[1]}" "${said[0]}"
-  contains "${said[0]}" "found 5 bad, "
+  same "${messages[1]}" "${messages[0]}"
+  contains "${messages[0]}" "found 5 bad, "
 }
 
 # train_full DIR N WORDS...: trains on N ranks with sharded parameters and the layout "full".
@@ -259,7 +259,7 @@ a_run_writes_the_consolidated_file_and_resumes_from_it_on_any_ranks() {
   contains "$(millrace convert checkpoint $step again.safetensors --to full 2>&1)" "copied and verified an existing file of the step: $step/model.safetensors"
   cmp one.safetensors again.safetensors
   # different tensors in a file of the same size
-  [[ $(millrace convert checkpoint $step moments.safetensors --to full --only 'optimizer.exp_avg.*' 2>&1) != *"such a file"* ]] || fail "the moments are no such file"
+  [[ $(millrace convert checkpoint $step moments.safetensors --to full --only 'optimizer.exp_avg.*' 2>&1) != *"such a file"* ]] || fail "the moments come from the file of the model"
   same "$(stat -c %s moments.safetensors)" "$(stat -c %s one.safetensors)" "bytes"
   same "$(ranks 4 "$MILLRACE" train train.yaml --set run.dir=runs/sharded --set run.steps=14 --set parallel.strategy=zero3 --quiet)" 0 "$(cat errors)"
   for n in 1 3; do
@@ -292,7 +292,7 @@ a_trace_holds_the_threads_of_all_ranks() {
       contains "$(sed -n "s/^$rank: //p" seen)" ": 3 steps of data feed micro-batch"
     done
     for name in progress post "next round" "a reduction" "sent_bytes"; do
-      grep -q "\"$name\"" runs/trace$n/trace-2-4.json || fail "nothing of $name"
+      grep -q "\"$name\"" runs/trace$n/trace-2-4.json || fail "no $name in the trace"
     done
   done
 }

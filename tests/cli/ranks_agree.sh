@@ -35,9 +35,9 @@ SH
 chmod +x differs
 train=("$MILLRACE" train train.yaml)
 
-# refused KEY VALUES COMMAND...: expects status 2, one message with the key and both values, and no
+# check_refused KEY VALUES COMMAND...: expects status 2, one message with the key and both values, and no
 # output.
-refused() {
+check_refused() {
   local key=$1 values=$2
   rm -rf runs
   same "$(status_of "${@:3}")" 2 "$(cat errors)"
@@ -50,7 +50,7 @@ refused() {
 a_differing_key_is_named_with_both_values() {
   local key first second
   while read -r key first second; do
-    refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; run every rank with the same configuration" \
+    check_refused "$key" "expected $first on ranks 0, 2, found $second on rank 1; run every rank with the same configuration" \
       "$mpirun_sh" 3 ./differs 1 --set "$key=$second" -- "${train[@]}" --set "$key=$first"
   done <<'KEYS'
 optimizer.lr 0.0003 1
@@ -65,32 +65,32 @@ parallel.debug false true
 parallel.check_sync 0 1
 run.steps 4 5
 KEYS
-  refused model.freeze 'expected "" on rank 0, found "*.bias" on rank 1' "$mpirun_sh" 2 ./differs 1 --set 'model.freeze=*.bias' -- "${train[@]}"
-  refused checkpoint.dir 'expected runs/a/ckpt on rank 0, found runs/b/ckpt on rank 1' "$mpirun_sh" 2 ./differs 1 --set run.dir=runs/b -- "${train[@]}"
-  refused data.val 'expected given on rank 0, found empty on rank 1' "$mpirun_sh" 2 ./differs 1 --set data.val= -- "${train[@]}"
-  refused --resume 'expected absent on rank 0, found never on rank 1' "$mpirun_sh" 2 ./differs 1 --resume never -- "${train[@]}"
-  refused --dry-run 'expected absent on rank 0, found given on rank 1' "$mpirun_sh" 2 ./differs 1 --dry-run -- "${train[@]}"
+  check_refused model.freeze 'expected "" on rank 0, found "*.bias" on rank 1' "$mpirun_sh" 2 ./differs 1 --set 'model.freeze=*.bias' -- "${train[@]}"
+  check_refused checkpoint.dir 'expected runs/a/ckpt on rank 0, found runs/b/ckpt on rank 1' "$mpirun_sh" 2 ./differs 1 --set run.dir=runs/b -- "${train[@]}"
+  check_refused data.val 'expected given on rank 0, found empty on rank 1' "$mpirun_sh" 2 ./differs 1 --set data.val= -- "${train[@]}"
+  check_refused --resume 'expected absent on rank 0, found never on rank 1' "$mpirun_sh" 2 ./differs 1 --resume never -- "${train[@]}"
+  check_refused --dry-run 'expected absent on rank 0, found given on rank 1' "$mpirun_sh" 2 ./differs 1 --dry-run -- "${train[@]}"
 }
 
 several_differing_keys_are_counted_and_listed() {
-  refused "run.seed and 2 more: optimizer.lr, schedule.warmup" "expected 3 on rank 0, found 9 on rank 1" \
+  check_refused "run.seed and 2 more: optimizer.lr, schedule.warmup" "expected 3 on rank 0, found 9 on rank 1" \
     "$mpirun_sh" 2 ./differs 1 --set run.seed=9 --set optimizer.lr=1 --set schedule.warmup=1 -- "${train[@]}"
 }
 
 ranks_of_torchrun_are_compared_too() {
-  refused optimizer.lr "expected 0.0003 on rank 0, found 1 on rank 1" "$torchrun_sh" 2 ./differs 1 --set optimizer.lr=1 -- "${train[@]}"
+  check_refused optimizer.lr "expected 0.0003 on rank 0, found 1 on rank 1" "$torchrun_sh" 2 ./differs 1 --set optimizer.lr=1 -- "${train[@]}"
 }
 
 an_evaluation_compares_configurations_too() {
   millrace train train.yaml --set run.dir=trained --quiet >/dev/null 2>&1
-  refused model.width "expected 32 on rank 0, found 64 on rank 1" "$mpirun_sh" 2 ./differs 1 --set model.width=64 -- "$MILLRACE" eval train.yaml --from trained/ckpt
-  refused "data.val" "" "$mpirun_sh" 2 ./differs 1 --set data.val=other -- "$MILLRACE" eval train.yaml --from trained/ckpt
+  check_refused model.width "expected 32 on rank 0, found 64 on rank 1" "$mpirun_sh" 2 ./differs 1 --set model.width=64 -- "$MILLRACE" eval train.yaml --from trained/ckpt
+  check_refused "data.val" "" "$mpirun_sh" 2 ./differs 1 --set data.val=other -- "$MILLRACE" eval train.yaml --from trained/ckpt
 }
 
 different_data_is_refused_but_a_copy_is_accepted() {
   local key
   for key in data.train data.val; do
-    refused "$key" "give all machines the same files" "$mpirun_sh" 2 ./differs 1 --set $key=other -- "${train[@]}"
+    check_refused "$key" "give all machines the same files" "$mpirun_sh" 2 ./differs 1 --set $key=other -- "${train[@]}"
   done
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
 }
@@ -103,23 +103,23 @@ different_initial_weights_are_refused() {
     millrace convert checkpoint init-$seed/ckpt init-$seed.safetensors --to full --quiet >/dev/null
   done
   cp init-3.safetensors same.safetensors
-  local begun=("${train[@]}" --set model.init=init-3.safetensors)
-  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set model.init=same.safetensors -- "${begun[@]}" --quiet)" 0 "$(cat errors)"
-  refused "fingerprint of the initial weights" "give all machines the same files" \
-    "$mpirun_sh" 2 ./differs 1 --set model.init=init-4.safetensors -- "${begun[@]}"
+  local train_with_init=("${train[@]}" --set model.init=init-3.safetensors)
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set model.init=same.safetensors -- "${train_with_init[@]}" --quiet)" 0 "$(cat errors)"
+  check_refused "fingerprint of the initial weights" "give all machines the same files" \
+    "$mpirun_sh" 2 ./differs 1 --set model.init=init-4.safetensors -- "${train_with_init[@]}"
 }
 
 settings_without_effect_on_results_may_differ() {
   millrace train train.yaml --set run.dir=alone --quiet >/dev/null 2>&1
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set log.every=3 --set log.jsonl=own.jsonl --set log.tensorboard=own --set data.workers=2 --set threads=2 --set data.memory=64MiB -- "${train[@]}" --quiet)" 0 "$(cat errors)"
-  millrace ckpt diff alone/ckpt runs/a/ckpt >/dev/null || fail "other bits"
+  millrace ckpt diff alone/ckpt runs/a/ckpt >/dev/null || fail "different bits"
 }
 
 different_kernels_are_refused_or_allowed_with_a_warning() {
   local own other=Haswell
   own=$(millrace doctor --json | tr '\n' ' ')
   [[ $own == *"(SkylakeX)"* || $own == *"(Sapphire"* || $own == *"(Cooperlake)"* || $own == *"(Zen)"* ]] || skip "OpenBLAS chooses no kernels here that differ from Haswell's"
-  refused numerics_id "(Haswell)" "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}"
+  check_refused numerics_id "(Haswell)" "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}"
   contains "$(cat errors)" "parallel.mixed: allow"
   same "$(status_of "$mpirun_sh" 2 ./differs 1 OPENBLAS_CORETYPE=$other -- "${train[@]}" --set parallel.mixed=allow)" 0 "$(cat errors)"
   same "$(grep -c 'ranks use different kernels' errors)" 1 "$(cat errors)"

@@ -24,8 +24,8 @@ exec "$@"
 SH
 chmod +x rank
 
-# begin OPTION...: starts three ranks as $job and waits for three steps.
-begin() {
+# start_run OPTION...: starts three ranks as $job and waits for three steps.
+start_run() {
   rm -f pid.* && : >errors
   "$mpirun_sh" 3 ./rank "$MILLRACE" train train.yaml "$@" >out 2>errors &
   job=$!
@@ -35,8 +35,8 @@ begin() {
     sleep 0.05
   done
 }
-# end: waits until all ranks are gone; sets $ended to mpirun's status.
-end() {
+# wait_for_end: waits until all ranks are gone; sets $ended to mpirun's status.
+wait_for_end() {
   local r
   ended=0
   wait $job || ended=$?
@@ -51,9 +51,9 @@ a_signal_to_any_rank_stops_all_after_the_same_step() {
   for rank in 0 2; do
     for signal in TERM USR1; do
       round=$((round + 1))
-      begin --set run.dir=runs/signal
+      start_run --set run.dir=runs/signal
       kill -$signal "$(cat pid.$rank)"
-      end
+      wait_for_end
       same "$ended" 75 "$(cat errors)"
       grep -q '^stopped on request after step' errors
       ! grep -q '^millrace' errors || fail "$(cat errors)"
@@ -64,37 +64,37 @@ a_signal_to_any_rank_stops_all_after_the_same_step() {
 }
 
 a_timed_save_happens_on_all_ranks() {
-  begin --set run.dir=runs/clock --set checkpoint.every=50ms
+  start_run --set run.dir=runs/clock --set checkpoint.every=50ms
   until grep -q 'checkpoint saved' errors; do
     kill -0 $job 2>/dev/null || fail "it ended: $(cat errors)"
     sleep 0.05
   done
   kill -TERM "$(cat pid.1)"
-  end
+  wait_for_end
   same "$ended" 75 "$(cat errors)"
   millrace verify runs/clock/ckpt --quiet
 }
 
 a_killed_rank_ends_the_run() {
-  begin --set run.dir=runs/killed
+  start_run --set run.dir=runs/killed
   kill -KILL "$(cat pid.1)"
-  end
-  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  wait_for_end
+  [[ $ended != 0 ]] || fail "mpirun reported success"
   contains "$(cat errors)" "signal 9 (Killed)"
 }
 
 an_unresponsive_rank_is_named() {
-  begin --set run.dir=runs/stopped --set parallel.timeout=10s
+  start_run --set run.dir=runs/stopped --set parallel.timeout=10s
   kill -STOP "$(cat pid.2)"
-  end
-  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  wait_for_end
+  [[ $ended != 0 ]] || fail "mpirun reported success"
   contains "$(cat errors)" "rank 2: no answer, as if the process were stopped"
 }
 
 a_stuck_rank_is_named_with_its_operation() {
-  FAULT=read:hold@40+:shard-000000 begin --set run.dir=runs/stuck --set parallel.timeout=10s
-  end
-  [[ $ended != 0 ]] || fail "mpirun saw nothing wrong"
+  FAULT=read:hold@40+:shard-000000 start_run --set run.dir=runs/stuck --set parallel.timeout=10s
+  wait_for_end
+  [[ $ended != 0 ]] || fail "mpirun reported success"
   grep -qE '^millrace: rank [02]: rank [02] of 3 waited too long for (the step|gradients of ).*: found nothing from ranks? ([02], )?1(, 2)?; .*rank 1: at data of step [0-9]+ for [0-9.]+ s; ' errors
 }
 

@@ -6,8 +6,8 @@
 millrace convert dataset photos shards --shard-bytes 100KiB --quiet >/dev/null
 samples=210
 
-# Sum of two digests, mod 2^64.
-add() { printf '%016x' $((0x$1 + 0x$2)); }
+# Prints the sum of two digests, mod 2^64.
+add_digests() { printf '%016x' $((0x$1 + 0x$2)); }
 digest() { sed -n "s/.*\"$1\":\"\([0-9a-f]\{16\}\)\".*/\1/p" "$2"; } # once|order FILE
 
 each_sample_is_delivered_once() {
@@ -35,8 +35,8 @@ ranks_share_the_order_without_gaps_or_repeats() {
     : >parts
     for ((rank = 0; rank < ranks; rank++)); do
       millrace read shards --batch 48 --micro 6 --rank $rank --ranks $ranks --print json --json >>parts 2>part.sum
-      once=$(add "$once" "$(digest once part.sum)")
-      order=$(add "$order" "$(digest order part.sum)")
+      once=$(add_digests "$once" "$(digest once part.sum)")
+      order=$(add_digests "$order" "$(digest order part.sum)")
     done
     cmp <(sort parts) <(sort whole)
     same "$once" "$(digest once whole.sum)" "once of $ranks ranks"
@@ -79,7 +79,7 @@ out_writes_members_unchanged() {
   same "$(status_of millrace read plain --out files)" 1
   same "$(status_of millrace read shards --out shards/files)" 2
   contains "$(cat errors)" "--out is inside the dataset being read: shards/files"
-  [[ ! -e shards/files ]] || fail "it was made"
+  [[ ! -e shards/files ]] || fail "it was created"
   one_line errors
   millrace read plain --out files --force --quiet >/dev/null
 }
@@ -184,13 +184,13 @@ a_text_window_is_named_by_member_and_number() {
   same "$(sed -n '1s/.*#//p;64s/.*#//p;65s/.*#//p' keys | tr '\n' ' ')" "0 63 0 "
 }
 
-# printed_refs LINE-OF-DATASETS...: the oracle's positions as `position dataset epoch sample`.
+# refs prints the oracle's positions as `position dataset epoch sample`; printed_refs, the program's.
 refs() { echo "refs $*" | "$python" "$TEST_SOURCE_DIR/tests/oracle/order.py"; }
 printed_refs() { "$python" -c 'import json, sys
 for line in sys.stdin:
     d = json.loads(line)
     print(d["position"], d["dataset"], d["epoch"], d["sample"])' | sort -n; }
-# The resolved order parameters of each dataset, in the oracle's format.
+# Prints the resolved order parameters of each dataset, in the oracle's format.
 oracle_words() {
   "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
@@ -245,7 +245,7 @@ ranks_share_a_mix_without_gaps_or_repeats() {
     for ((rank = 0; rank < ranks; rank++)); do
       # shellcheck disable=SC2086
       millrace read $mix --rank $rank --ranks $ranks --print json --json >>parts 2>part.sum
-      order=$(add "$order" "$(digest order part.sum)")
+      order=$(add_digests "$order" "$(digest order part.sum)")
     done
     cmp <(sort parts) <(sort whole)
     same "$order" "$(digest order whole.sum)" "order of $ranks ranks"

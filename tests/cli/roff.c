@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const nasty[] = {
+static const char *const special_texts[] = {
     ".TH begins no title",
     "'quoted' from the start",
     "a \\fBbackslash\\fR and \\n and \\",
@@ -16,8 +16,8 @@ static const char *const nasty[] = {
     "ends with a colon: [and] (all) : that; is & special | < > #",
 };
 
-/* Stores the output of the command, with the text in the file `text`. */
-static void filter(const char *command, const char *text, char *ret, size_t bytes)
+/* Runs the command with the text in a file `text` and stores its output. */
+static void filter_text(const char *command, const char *text, char *ret, size_t bytes)
 {
     char folder[TEST_PATH_BYTES_MAX], path[TEST_PATH_BYTES_MAX + 8],
         line[TEST_PATH_BYTES_MAX + 128];
@@ -34,15 +34,16 @@ static void a_page_prints_text_verbatim(void **state)
     (void)state;
     if (test_run("command -v groff >/dev/null") != 0)
         test_skip("groff is not installed");
-    for (size_t i = 0; i < sizeof nasty / sizeof nasty[0]; i++) {
+    for (size_t i = 0; i < sizeof special_texts / sizeof special_texts[0]; i++) {
         struct str page = {0};
-        char shown[4096];
+        char rendered[4096];
         roff_begin(&page, "TEST", 1);
         roff_section(&page, "NASTY");
-        roff_literal(&page, nasty[i]);
-        filter("groff -man -Tascii -P-c text | col -bx", str_text(&page), shown, sizeof shown);
-        if (!strstr(shown, nasty[i]))
-            fail_msg("\"%s\" came out as:\n%s", nasty[i], shown);
+        roff_literal(&page, special_texts[i]);
+        filter_text("groff -man -Tascii -P-c text | col -bx", str_text(&page), rendered,
+                    sizeof rendered);
+        if (!strstr(rendered, special_texts[i]))
+            fail_msg("\"%s\" came out as:\n%s", special_texts[i], rendered);
         str_deinit(&page);
     }
 }

@@ -34,7 +34,7 @@ saves_happen_at_configured_steps_and_epoch_ends() {
   same "$(millrace ckpt hash runs/both/ckpt)" "$(millrace ckpt hash runs/a/ckpt)"
 }
 
-# epochs_of NAME: the epochs in its progress lines, then in its evaluations.
+# epochs_of NAME: prints the epochs in its progress lines, then in its evaluations.
 epochs_of() {
   json '" / ".join(" ".join(str(line["epoch"]) for line in d if key in line) for key in ("loss", "val_loss"))' \
     "runs/$1/metrics.jsonl"
@@ -75,11 +75,11 @@ timed_saves_change_no_bit() {
 retention_keeps_the_last_the_multiples_and_the_best() {
   need_python
   same "$(train all checkpoint.keep.last=0 checkpoint.keep.best.count=0 checkpoint.every=1)" 0
-  same "$(train kept checkpoint.every=1 checkpoint.keep.last=2 checkpoint.keep.every=4 checkpoint.keep.best.count=1)" 0
+  same "$(train retained checkpoint.every=1 checkpoint.keep.last=2 checkpoint.keep.every=4 checkpoint.keep.best.count=1)" 0
   millrace ckpt list runs/all/ckpt --json >list
   local expected
   expected=$(json '" ".join(map(str, sorted({4, 8, 12, 11} | {min((c["metrics"]["val_loss"], c["step"]) for c in d["checkpoints"] if c["metrics"].get("val_step") == c["step"])[1]})))' list)
-  same "$(steps_of runs/kept/ckpt)" "$expected"
+  same "$(steps_of runs/retained/ckpt)" "$expected"
   same "$(train accurate checkpoint.every=1 checkpoint.keep.last=1 checkpoint.keep.best.metric=val_accuracy checkpoint.keep.best.mode=max \
     checkpoint.keep.best.count=2)" 0
   expected=$(json '" ".join(map(str, sorted({12} | {s for _, s in sorted((-c["metrics"]["val_accuracy"], c["step"]) for c in d["checkpoints"] if c["metrics"].get("val_step") == c["step"])[:2]})))' list)
@@ -91,8 +91,7 @@ keeping_the_best_saves_at_every_evaluation() {
   same "$(steps_of runs/best/ckpt)" "5 10 12"
 }
 
-# Each command makes one step, so each stops when an evaluation is due, which the next command
-# makes.
+# Each command runs one step and stops when an evaluation is due; the next command runs it.
 kept_steps_and_their_content_do_not_depend_on_stops() {
   need_python
   local rules=(run.steps=6 eval.every=2 checkpoint.every=0 checkpoint.keep.last=1 checkpoint.keep.best.count=2) status run
@@ -113,7 +112,7 @@ a_run_stops_before_its_time_limit_and_the_same_command_resumes() {
   step=$(sed -n 's/^step  *//p' out)
   contains "$(tail -n 1 errors)" "stopped for run.max_time after step $step;"
   same "$(steps_of runs/limited/ckpt)" "$step"
-  same "$(train limited run.steps=10000000 run.max_time=1ms checkpoint.every=0)" 75 # a step is made; otherwise repeated attempts would never finish
+  same "$(train limited run.steps=10000000 run.max_time=1ms checkpoint.every=0)" 75 # one step runs; otherwise repeated attempts would never finish
   last=$(sed -n 's/^step  *//p' out)
   same "$last" $((step + 1))
   same "$(train unlimited run.steps="$last" checkpoint.every=0)" 0
@@ -124,10 +123,10 @@ a_run_stops_before_its_time_limit_and_the_same_command_resumes() {
 # The start time given by a job script, or by launch, affects only the limit.
 the_time_limit_counts_from_the_given_start() {
   export MILLRACE_BEGAN=1
-  same "$(train told run.steps=50 run.max_time=23h checkpoint.every=1h)" 75
+  same "$(train given-start run.steps=50 run.max_time=23h checkpoint.every=1h)" 75
   contains "$(cat errors)" "stopped for run.max_time after step 1;"
-  same "$(train told run.steps=3 checkpoint.every=1h)" 0
-  same "$(steps_of runs/told/ckpt)" "1 3"
+  same "$(train given-start run.steps=3 checkpoint.every=1h)" 0
+  same "$(steps_of runs/given-start/ckpt)" "1 3"
   MILLRACE_BEGAN=$(date -d '+1 hour' +%s) # the start time is in the future
   same "$(train ahead run.steps=2 run.max_time=23h)" 0
   MILLRACE_BEGAN=yesterday

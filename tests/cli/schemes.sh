@@ -14,28 +14,28 @@ YAML
 : >files # created before the files are listed
 find . | sort >files
 
-# refused COMMAND...: status 2 with one line that names the URL; nothing was written.
-refused() {
+# check_refused COMMAND...: expects status 2, one line that names the URL, and no new files.
+check_refused() {
   same "$(status_of "$@")" 2 "status of $*"
   one_line errors
   contains "$(cat errors)" "does not support "
   contains "$(cat errors)" "://b/x"
   rm -f out errors
-  find . | sort | cmp - files || fail "files are not what they were after $*"
+  find . | sort | cmp - files || fail "files changed after $*"
 }
 
 every_path_key_refuses_unknown_schemes() {
   local key count=0 url
   while read -r key; do
     for url in s3://b/x gs://b/x https://b/x foo+bar://b/x; do
-      refused millrace train train.yaml --set "$key=$url"
+      check_refused millrace train train.yaml --set "$key=$url"
       count=$((count + 1))
     done
-    refused millrace train train.yaml --print-config --set "$key=s3://b/x"
-    refused millrace eval train.yaml --from shards --set data.val=shards --set "$key=s3://b/x"
+    check_refused millrace train train.yaml --print-config --set "$key=s3://b/x"
+    check_refused millrace eval train.yaml --from shards --set data.val=shards --set "$key=s3://b/x"
   done < <(millrace help config | sed -n 's/^ *\([a-z_.]*\)\*\{0,1\}  *path\b.*/\1/p')
   same $count 28 "keys times schemes"
-  refused millrace train train.yaml --set 'data.train=[{path: shards}, {path: s3://b/x}]'
+  check_refused millrace train train.yaml --set 'data.train=[{path: shards}, {path: s3://b/x}]'
   sed 's|dir: runs/a|dir: s3://b/x|' train.yaml >other.yaml
   same "$(status_of millrace train other.yaml)" 2
   contains "$(cat errors)" "run.dir: this build does not support s3:// at line 1: other.yaml"
@@ -53,7 +53,7 @@ every_path_argument_refuses_unknown_schemes() {
     "ckpt sweep s3://b/x" "bench io s3://b/x" "bench ckpt s3://b/x" "doctor s3://b/x" "doctor --dir s3://b/x" \
     "manual --out s3://b/x" "launch train.yaml --resume s3://b/x -n 1"; do
     # shellcheck disable=SC2086
-    refused millrace $command
+    check_refused millrace $command
   done
 }
 
@@ -62,7 +62,7 @@ file_urls_are_accepted_as_paths() {
   same "$(status_of millrace train "$url/train.yaml" --set run.dir="$url/runs/b" --set data.train="$url/shards" \
     --set log.jsonl="$url/logs/metrics.jsonl" --set log.tensorboard="$url/events" --set checkpoint.dir="$url/saved")" 0 "$(cat errors)"
   [[ -s logs/metrics.jsonl && -d events/train && -d saved/step-00000001 ]] || fail "$(find . -newer files)"
-  [[ ! -e file: ]] || fail "a folder file:"
+  [[ ! -e file: ]] || fail "a folder file: was created"
   same "$(status_of millrace verify "$url/saved")" 0
 }
 

@@ -1,8 +1,8 @@
 """terminal PROGRAM CASE: runs `millrace train train.yaml` on a terminal of a given width and checks
 what it draws.
 
-The screen is read as a terminal would: carriage return, line end and "erase to the end of the line" are all that may come besides
-text and colours. Every line that is drawn must fit.
+It interprets the output like a terminal. Besides text and colors, only carriage return, line feed and "erase to the end of the line"
+may occur. Every line that is drawn must fit.
 """
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios
 
@@ -55,13 +55,13 @@ class Run:
         self.feed(text)
         return text != ''
 
-    def until(self, condition):
+    def read_until(self, condition):
         while not condition():
             assert self.read(), f'the program ended early: {self.lines} {self.line}'
 
-    def draws(self, more):
-        wanted = len(self.drawn) + more
-        self.until(lambda: len(self.drawn) >= wanted)
+    def wait_for_draws(self, count):
+        target = len(self.drawn) + count
+        self.read_until(lambda: len(self.drawn) >= target)
 
     def interrupt(self):
         os.write(self.fd, b'\x03')
@@ -86,11 +86,11 @@ def check_end(run):
 def widths():
     for columns in (20, 30, 40, 80, 200):
         run = Run(columns, 'train', 'train.yaml', '--set', f'run.dir=runs/{columns}')
-        run.draws(4)
-        run.until(lambda: any(line.startswith('step ') for line in run.lines))
-        run.draws(4)
+        run.wait_for_draws(4)
+        run.read_until(lambda: any(line.startswith('step ') for line in run.lines))
+        run.wait_for_draws(4)
         if columns >= 80:  # evaluations draw their own bars in between
-            run.until(lambda: any(WHOLE_BAR.search(line) for line in run.drawn))
+            run.read_until(lambda: any(WHOLE_BAR.search(line) for line in run.drawn))
             check_fit(run, [line for line in run.lines if line.startswith('step ')])
         check_fit(run, run.drawn)
         assert all(re.search(r'\d+/\d+', line) for line in run.drawn), run.drawn
@@ -100,14 +100,14 @@ def widths():
 
 def resized():
     run = Run(120, 'train', 'train.yaml', '--set', 'run.dir=runs/resized')
-    run.draws(3)
+    run.wait_for_draws(3)
     for columns in (30, 60, 100, 40):
         begin = len(run.drawn)
         run.resize(columns)
         # Bars of the old width may still be in progress: as many as fit the terminal's buffer.
-        run.until(lambda: len(run.drawn) > begin and (len(run.drawn[-1]) < columns or len(run.drawn) > begin + 100))
+        run.read_until(lambda: len(run.drawn) > begin and (len(run.drawn[-1]) < columns or len(run.drawn) > begin + 100))
         begin = len(run.drawn)
-        run.draws(3)
+        run.wait_for_draws(3)
         check_fit(run, run.drawn[begin:])
     assert run.interrupt() == 75
     check_end(run)
@@ -116,9 +116,9 @@ def resized():
 def plain():
     """NO_COLOR: a bar without colors; TERM=dumb, --quiet: no bar and no control character."""
     run = Run(80, 'train', 'train.yaml', '--set', 'run.dir=runs/plain', NO_COLOR='1', LC_ALL='C')
-    run.draws(3)
+    run.wait_for_draws(3)
     assert run.interrupt() == 75
-    assert not re.search(r'\x1b\[\d*m', run.raw), 'colours'
+    assert not re.search(r'\x1b\[\d*m', run.raw), 'colors'
     for name, words, environment in (('dumb', [], {'TERM': 'dumb'}), ('quiet', ['--quiet'], {})):
         run = Run(80, 'train', 'train.yaml', '--set', f'run.dir=runs/{name}', '--set', 'run.steps=400', *words, **environment)
         while run.read():
@@ -143,7 +143,7 @@ def results():
 
 
 def give_up(signal_number, frame):
-    raise TimeoutError('what was waited for is not drawn')
+    raise TimeoutError('the expected output was not drawn')
 
 
 signal.signal(signal.SIGALRM, give_up)

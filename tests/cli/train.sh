@@ -52,25 +52,25 @@ data_larger_than_half_of_memory_bypasses_the_page_cache() {
   bytes=$(stat -c %s large-shards/*.tar)
   all=$((bytes / 4096))
   [[ $all -gt $((2 * index)) ]] || fail "only $all pages"
-  epoch() { # a separate run with this much memory
+  train_with_memory() { # a separate run with this much memory
     drop_cached large-shards
     in_control_group "$1" "$MILLRACE" train train.yaml --set run.dir="runs/within-$1" --set data.train=large-shards --set data.val=large-shards \
-      --set run.steps=7 --set eval.every=7 --quiet >epoch.out
+      --set run.steps=7 --set eval.every=7 --quiet >with-memory.out
     cached=$(cached_pages large-shards/*.tar)
   }
-  epoch $((2 * bytes))
-  [[ $cached -gt $((all / 2)) ]] || fail "$cached of $all pages are cached of data that memory holds"
-  mv epoch.out within.out
-  epoch $((2 * bytes - 2))
-  [[ $cached -lt $index ]] || fail "$cached of $all pages are cached of data that outgrow memory"
-  same "$(grep loss epoch.out)" "$(grep loss within.out)"
+  train_with_memory $((2 * bytes))
+  [[ $cached -gt $((all / 2)) ]] || fail "$cached of $all pages are cached of data that fits in memory"
+  mv with-memory.out within.out
+  train_with_memory $((2 * bytes - 2))
+  [[ $cached -lt $index ]] || fail "$cached of $all pages are cached of data that exceeds memory"
+  same "$(grep loss with-memory.out)" "$(grep loss within.out)"
 }
 
 repeating_a_finished_run_ends_immediately() {
   same "$(status_of millrace train train.yaml)" 0
   cmp out whole.out
   contains "$(cat errors)" "this run has completed all its 12 steps: a larger run.steps continues it"
-  [[ $(cat whole.log) != *"completed all its"* ]] || fail "said before they were made"
+  [[ $(cat whole.log) != *"completed all its"* ]] || fail "printed before they ran"
   same "$(status_of millrace train train.yaml --set run.steps=8)" 0 "done with fewer steps"
   cmp out whole.out
   contains "$(cat errors)" "this run has completed 12 steps, more than its total of 8: a larger run.steps continues it"
@@ -109,24 +109,24 @@ a_trace_shows_what_each_thread_did() {
     "0: checkpoint 0, compute 1, decode 0, decode 1, read 0, trainer 0: 12 steps of data feed micro-batch feed data feed micro-batch feed norm reduce update wait"
   local name
   for name in step forward backward update stage evaluate save decode read block commit tasks; do
-    grep -q "\"name\":\"$name\"" runs/trace/trace-1-12.json || fail "nothing of $name"
+    grep -q "\"name\":\"$name\"" runs/trace/trace-1-12.json || fail "no $name in the trace"
   done
   millrace ckpt hash runs/trace/ckpt >hash && millrace ckpt hash runs/a/ckpt | cmp - hash
-  [[ -z $(compgen -G "runs/a/trace-*") ]] || fail "a trace that nobody asked for"
+  [[ -z $(compgen -G "runs/a/trace-*") ]] || fail "an unrequested trace"
   mkdir -p runs/untraced/trace-1-2.json/taken
   same "$(status_of millrace train train.yaml --set run.dir=runs/untraced --set run.steps=2 --profile 1:2)" 0
   contains "$(cat errors)" "could not write the trace of steps 1 to 2"
 }
 
-# Recorded by a library that NVTX loads as a profiler (tests/device/nvtx_fake.c); only a build with
-# CUDA loads it.
+# A library that NVTX loads as a profiler (tests/device/nvtx_fake.c) records the ranges; only a build
+# with CUDA loads it.
 profiler_ranges_are_nested_and_closed() {
   need_python
-  local twin
-  twin=$(dirname "$MILLRACE")/tests/nvtx_fake/libnvtx_fake.so
-  [[ -f $twin ]] || skip "no twin of a profiler was built"
-  NVTX_INJECTION64_PATH=$twin NVTX_TWIN_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
-  [[ -f spans ]] || skip "this build has no CUDA, and tells no profiler"
+  local fake_library
+  fake_library=$(dirname "$MILLRACE")/tests/nvtx_fake/libnvtx_fake.so
+  [[ -f $fake_library ]] || skip "no fake profiler was built"
+  NVTX_INJECTION64_PATH=$fake_library NVTX_TWIN_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
+  [[ -f spans ]] || skip "this build has no CUDA and calls no profiler"
   "$python" - >seen <<'PY'
 from collections import Counter
 open_, seen = [], Counter()
@@ -154,13 +154,13 @@ parts = ["load", "forward", "backward", "reduce", "update", "save", "other"]
 all_lines = list(map(json.loads, open(sys.argv[1])))
 lines = [line for line in all_lines if "loss" in line]
 assert len(lines) == 12
-passed = lines[-1]["wall_seconds"] - lines[0]["wall_seconds"]
-for line, evaluated in zip(all_lines, all_lines[1:-1]):
-    if "val_loss" in evaluated:
-        assert line["step"] == evaluated["step"]
-        passed -= evaluated["wall_seconds"] - line["wall_seconds"]
-told = sum(line[f"{part}_seconds"] for part in parts for line in lines[1:])
-assert abs(told - passed) <= 0.02 * passed, (told, passed)
+elapsed = lines[-1]["wall_seconds"] - lines[0]["wall_seconds"]
+for line, evaluation in zip(all_lines, all_lines[1:-1]):
+    if "val_loss" in evaluation:
+        assert line["step"] == evaluation["step"]
+        elapsed -= evaluation["wall_seconds"] - line["wall_seconds"]
+reported = sum(line[f"{part}_seconds"] for part in parts for line in lines[1:])
+assert abs(reported - elapsed) <= 0.02 * elapsed, (reported, elapsed)
 for line in lines:
     seconds = [line[f"{part}_seconds"] for part in parts]
     assert min(seconds) >= 0, line
@@ -178,7 +178,7 @@ json_has_one_line_per_event() {
   same "$(grep -v 'warning: schedule.warmup is 100 steps' errors)" ""
   same "$(json '[x["step"] for x in d if x["event"] == "step"]' out)" "[3, 6, 9, 12]"
   same "$(json '{x["process_bytes"] > 0 and x["model_flops_per_second"] > 0 for x in d if x["event"] == "step"}' out)" "{True}"
-  same "$(json '[k for x in d for k in x if k.startswith("device_") or k == "peak_share"]' out)" "[]" "nothing of a GPU"
+  same "$(json '[k for x in d for k in x if k.startswith("device_") or k == "peak_share"]' out)" "[]" "GPU metrics"
   same "$(json 'd[-1]["event"], d[-1]["step"]' out)" "('done', 12)"
   same "$(json 'd[-1]["order"]' out)" "$(sed -n 's/^order  *//p' whole.out)" "order of the same run"
 }
@@ -201,14 +201,15 @@ a_requested_stop_saves_exits_75_and_the_same_command_resumes() {
   same "$(sed -n 's/^step  *//p' out)" $((step + 2))
 }
 
-# said TEXT: waits until the run $pid has written TEXT to stopping.log.
-said() {
+# wait_for_message TEXT: waits until the run $pid has written TEXT to stopping.log.
+wait_for_message() {
   until grep -qs "$1" stopping.log; do
     kill -0 $pid 2>/dev/null || fail "it ended: $(cat stopping.log)"
     sleep 0.02
   done
 }
-# stop_held DIR SETTING...: asks a run to stop whose next save never completes; the run is $pid.
+# stop_held DIR SETTING...: starts a run whose next save never completes and asks it to stop; sets
+# $pid.
 stop_held() {
   local dir=$1 settings=() setting
   for setting in "${@:2}"; do settings+=(--set "$setting"); done
@@ -217,9 +218,9 @@ stop_held() {
     --set schedule.type=constant --set checkpoint.every=0 "${settings[@]}" >stopping.out 2>stopping.log &
   pid=$!
   trap 'kill -KILL $pid' EXIT
-  said '^step [0-9]*/'
+  wait_for_message '^step [0-9]*/'
   kill -TERM $pid
-  said '^stopping after this step, saving ('
+  wait_for_message '^stopping after this step, saving ('
 }
 
 a_save_beyond_the_stop_deadline_ends_the_run_naming_the_newest_checkpoint() {
@@ -245,7 +246,7 @@ a_second_stop_request_reports_what_the_run_waits_for() {
   stop_held runs/asked
   until compgen -G "runs/asked/ckpt/.tmp-step-*" >/dev/null; do kill -0 $pid && sleep 0.02; done
   kill -TERM $pid
-  said '^asked to stop [0-9.]* s ago: waiting for the checkpoint of step [0-9]* (.*); a second Ctrl-C ends'
+  wait_for_message '^asked to stop [0-9.]* s ago: waiting for the checkpoint of step [0-9]* (.*); a second Ctrl-C ends'
   same "$(grep -c '^stopping after this step' stopping.log)" 1
   kill -KILL $pid
   wait $pid || status=$?
@@ -339,8 +340,8 @@ def cpu_ticks():
 def is_pending():
     masks = dict(line.split(":") for line in open("/proc/%d/status" % p.pid))
     return int(masks["ShdPnd"], 16) >> (signal.SIGINT - 1) & 1
-begun = cpu_ticks()
-while cpu_ticks() < begun + 10:
+first_ticks = cpu_ticks()
+while cpu_ticks() < first_ticks + 10:
     time.sleep(0.01)
 p.send_signal(signal.SIGINT)
 while is_pending():
@@ -384,10 +385,10 @@ damaged_steps_of_a_folder_are_all_named() {
   contains "$(cat errors)" "step-00000012"
 }
 
-a_hash_names_bits_not_places() {
+a_hash_depends_on_content_not_paths() {
   millrace ckpt hash runs/a/ckpt >first
   same "$(cut -f 1 first | tr '\n' ' ')" "model optimizer loader "
-  if grep -vqP '^[a-z]+\t[0-9a-f]{32}$' first; then fail "a line is no section and 32 digits"; fi
+  if grep -vqP '^[a-z]+\t[0-9a-f]{32}$' first; then fail "a line is not a section and 32 digits"; fi
   cp -r runs/a/ckpt/step-00000012 elsewhere
   millrace ckpt hash elsewhere | cmp - first
   millrace ckpt hash runs/a/ckpt/step-00000008 >other
@@ -418,11 +419,11 @@ a_model_unknown_to_transformers_is_not_converted() {
 
 eval_of_a_checkpoint_matches_the_runs_evaluation_bit_for_bit() {
   need_python
-  millrace train train.yaml --json --quiet >told
+  millrace train train.yaml --json --quiet >reported
   millrace eval train.yaml --from runs/a/ckpt --json --quiet >one
-  same "$(json 'd["loss"], d["accuracy"], d["valid_count"]' one)" "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"], 56' told)"
-  millrace convert checkpoint runs/a/ckpt evaluated.safetensors --to full --quiet >/dev/null
-  millrace eval train.yaml --from evaluated.safetensors --json --quiet >two
+  same "$(json 'd["loss"], d["accuracy"], d["valid_count"]' one)" "$(json 'd[-1]["val_loss"], d[-1]["val_accuracy"], 56' reported)"
+  millrace convert checkpoint runs/a/ckpt evaluation.safetensors --to full --quiet >/dev/null
+  millrace eval train.yaml --from evaluation.safetensors --json --quiet >two
   same "$(json 'd["loss"]' two)" "$(json 'd["loss"]' one)"
   millrace eval train.yaml --from runs/a/ckpt/step-00000008 --json --quiet >other
   [[ $(json 'd["loss"]' other) != "$(json 'd["loss"]' one)" ]]
@@ -456,7 +457,7 @@ an_impossible_configuration_is_wrong_usage_whenever_detected() {
   done
 }
 
-# moments SETTING...: the optimizer state in a checkpoint of a run with these settings.
+# moments SETTING...: prints the names of the optimizer state in a checkpoint of a run with these settings.
 moments() {
   local words=() setting
   for setting in "$@"; do words+=(--set "$setting"); done
@@ -513,7 +514,7 @@ run_cases tiled_and_original_photos_give_the_same_weights stuck_data_ends_a_run_
   changed_data_is_refused_on_resume a_mix_resumes_at_its_position_and_names_changes \
   mixup_and_cutmix_give_the_same_weights_with_any_kernels a_second_interrupt_exits_immediately_with_130 kept_checkpoints_are_listed_oldest_first \
   damaged_steps_of_a_folder_are_all_named \
-  a_hash_names_bits_not_places a_consolidated_file_has_the_models_hash \
+  a_hash_depends_on_content_not_paths a_consolidated_file_has_the_models_hash \
   a_model_unknown_to_transformers_is_not_converted \
   eval_of_a_checkpoint_matches_the_runs_evaluation_bit_for_bit \
   a_run_resumes_from_the_folder_of_another_run \

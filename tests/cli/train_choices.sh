@@ -15,7 +15,7 @@ eval:       {every: 6}
 log:        {every: 3}
 YAML
 
-# RUN SETTING...: expects status 0; messages go to errors
+# train RUN SETTING...: expects status 0; messages go to errors
 train() {
   local run=$1
   shift
@@ -25,14 +25,14 @@ hash_of() { millrace ckpt hash "runs/$1/ckpt"; }
 
 frozen_parameters_do_not_change_and_have_no_moments() {
   need_python
-  train begun run.steps=1 optimizer.lr=0
+  train initial run.steps=1 optimizer.lr=0
   train frozen "model.freeze=embed.*, blocks.0.*, *.attn.*"
   grep -q '^model: 0.0[0-9]* M of the parameters are frozen' errors
   for tensors in 'embed.*' 'blocks.0.*' 'blocks.1.attn.*'; do
-    same "$(status_of millrace ckpt diff runs/begun/ckpt runs/frozen/ckpt --only "$tensors")" 0 "$tensors"
+    same "$(status_of millrace ckpt diff runs/initial/ckpt runs/frozen/ckpt --only "$tensors")" 0 "$tensors"
   done
   for tensors in 'blocks.1.mlp.fc.weight' 'blocks.1.norm?.bias' 'head.weight' norm.weight; do
-    same "$(status_of millrace ckpt diff runs/begun/ckpt runs/frozen/ckpt --only "$tensors")" 1 "$tensors"
+    same "$(status_of millrace ckpt diff runs/initial/ckpt runs/frozen/ckpt --only "$tensors")" 1 "$tensors"
   done
   millrace inspect runs/frozen/ckpt --json >report
   json '[t["name"] for t in d["tensors"]]' report >names
@@ -70,8 +70,8 @@ unfreezable_parameters_are_refused() {
   contains "$(cat errors)" 'model.freeze leaves nothing to train'
 }
 
-# RUN PATIENCE DELTA METRIC: the step after which the evaluations of an uninterrupted run would have
-# ended it, and the number of evaluations without improvement.
+# expected_end RUN PATIENCE DELTA METRIC: prints the step after which early stopping ends an
+# uninterrupted run, and the number of evaluations without improvement.
 expected_end() {
   "$python" - "$@" <<'PY'
 import json, sys
@@ -99,7 +99,7 @@ early_stop_does_not_depend_on_where_a_run_was_stopped() {
   for metric in val_loss val_accuracy; do
     local -a stop=("${common[@]}" early_stop.patience=3 early_stop.min_delta=0.01 early_stop.metric=$metric)
     end=$(expected_end long 3 0.01 $metric)
-    same "${end#* }" 3 "evaluations in vain of the long run"
+    same "${end#* }" 3 "evaluations without improvement of the long run"
     end=${end% *}
     train early-$metric "${stop[@]}"
     grep -q "^early stop after step $end: $metric was best after step [0-9]*, " errors
@@ -124,10 +124,10 @@ early_stop_does_not_depend_on_where_a_run_was_stopped() {
 # Z occurs only in the validation data, so its row of the embedding only decays: here it is
 # multiplied by -10 at each step. If it starts at 1e34 or more, it is infinite after step 5, so the
 # evaluation's loss is not finite, while training is unaffected.
-make_odd() { # VALUE: makes odd.safetensors, in which the row has that value
+make_odd() { # VALUE: writes odd.safetensors with that value in the row
   "$python" - "$1" <<'PY'
 import json, struct, sys
-content = bytearray(open("begun.safetensors", "rb").read())
+content = bytearray(open("initial.safetensors", "rb").read())
 begin = 8 + struct.unpack("<Q", content[:8])[0]
 tensor = json.loads(content[8:begin])["embed.tokens.weight"]
 row = struct.pack("<f", float(sys.argv[1])) * tensor["shape"][1]
@@ -146,14 +146,14 @@ non_finite_evaluations_count_once_wherever_a_run_was_killed() {
   local -a common=(data.train=words data.val=odd data.text.block=32 model.type=llama model.layers=1 "model.freeze=*, !embed.*" optimizer.lr=11
     optimizer.weight_decay=1 schedule.warmup=0 run.steps=20 checkpoint.every=1 checkpoint.keep.last=0)
   train words "${common[@]}" run.steps=1 optimizer.lr=0
-  millrace convert checkpoint runs/words/ckpt begun.safetensors --to full --quiet >/dev/null
+  millrace convert checkpoint runs/words/ckpt initial.safetensors --to full --quiet >/dev/null
   while read -r value patience metric every; do
     run=odd-$value-$metric
     make_odd "$value"
     local -a stop=("${common[@]}" model.init=odd.safetensors eval.every="$every" early_stop.patience="$patience" early_stop.metric="$metric")
     train "$run-long" "${common[@]}" model.init=odd.safetensors eval.every="$every" checkpoint.every=0
     end=$(expected_end "$run-long" "$patience" 0 "$metric")
-    same "${end#* }" "$patience" "evaluations in vain"
+    same "${end#* }" "$patience" "evaluations without improvement"
     end=${end% *}
     same "$(json "[x['val_loss'] for x in d if x['step'] == $end and 'val_loss' in x]" "runs/$run-long/metrics.jsonl")" "[None]"
     train "$run" "${stop[@]}"
@@ -217,7 +217,7 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   same "$(grep -c '^model: .* 2 micro-batches of 8 per step$' errors) $(grep -c '^model: .* 4 micro-batches of 8 per step$' errors)" "2 1"
   same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
     "[(1, 0, 0.5), (2, 0, 1.0), (3, 0, 1.0), (4, 1, 2.0), (5, 2, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 3, 1.0)]"
-  # compares what it read with the digest of the same epochs read separately
+  # compares its digest with that of the same epochs read separately
   local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8)
   local once=0 part
   for part in "0 16 48" "1 32 32" "2 32 32" "3 16 48"; do
@@ -228,7 +228,7 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   done
   same "$(sed -n 's/^once  *//p' out)" "$(printf %016x "$once")"
   # the digest reported at the end covers all batches
-  same "$(status_of millrace train train.yaml --set run.dir=runs/grows-told "${grows[@]/#/--set=}" --profile 2:5 --json --quiet)" 0
+  same "$(status_of millrace train train.yaml --set run.dir=runs/grows-profiled "${grows[@]/#/--set=}" --profile 2:5 --json --quiet)" 0
   same "$(json '[sum(x.get("event") == "used" for x in d), d[-1]["profile"]["first_step"], d[-1]["profile"]["last_step"]]' out)" "[1, 2, 5]"
   same "$(json '{r["range"]: r["times_count"] for r in d[-1]["profile"]["ranges"]}["step"]' out)" 4
   # stopped within each batch size, and at each change

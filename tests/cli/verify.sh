@@ -4,7 +4,7 @@
 
 "$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
 millrace convert dataset photos good --quiet >/dev/null
-fresh() { rm -rf bad; cp -r good bad; chmod -R u+w bad; }
+copy_good() { rm -rf bad; cp -r good bad; chmod -R u+w bad; }
 # flip FILE OFFSET: inverts one bit of that byte
 flip() {
   local byte
@@ -24,7 +24,7 @@ a_flipped_bit_anywhere_is_found() {
   local size offset
   size=$(stat -c %s good/shard-000000.tar)
   for ((offset = 3; offset < size; offset += size / 23)); do
-    fresh
+    copy_good
     flip bad/shard-000000.tar "$offset"
     same "$(status_of millrace verify bad)" 1 "status after a flip at $offset"
     one_line errors
@@ -33,7 +33,7 @@ a_flipped_bit_anywhere_is_found() {
 }
 
 a_bad_member_is_named_with_sample_and_offset() {
-  fresh
+  copy_good
   local key offset
   key=$(tar tf bad/shard-000000.tar | grep '\.jpg$' | sed -n '5s/\.jpg$//p')
   # GNU tar numbers the header's block, so the data starts one block later
@@ -45,13 +45,13 @@ a_bad_member_is_named_with_sample_and_offset() {
 }
 
 a_truncated_grown_or_missing_shard_is_bad() {
-  fresh
+  copy_good
   truncate -s -512 bad/shard-000000.tar
   same "$(status_of millrace verify bad)" 1
-  fresh
+  copy_good
   echo more >>bad/shard-000000.tar
   same "$(status_of millrace verify bad)" 1
-  fresh
+  copy_good
   rm bad/shard-000000.tar
   same "$(status_of millrace verify bad)" 1
   contains "$(cat out errors)" shard-000000.tar
@@ -70,8 +70,8 @@ an_undecodable_jpeg_with_valid_checksums_is_named() {
   same "$(millrace read shards --print keys --quiet | wc -l)" 1
 }
 
-# class_shards TEXT...: makes the dataset `classes` with two class names and one photo per TEXT,
-# which is the content of its cls.
+# class_shards TEXT...: writes the dataset `classes` with two class names and one photo per TEXT; the
+# TEXT is its cls.
 class_shards() {
   local n=0 text
   rm -rf numbered classes
@@ -95,7 +95,7 @@ verify_loader_and_inspect_accept_the_same_class_numbers() {
   same "$(status_of millrace verify classes)" 0 "$(cat out errors)"
   same "$(status_of millrace read classes --decode image --print none)" 0 "$(cat errors)"
   same "$(status_of millrace inspect classes --html page.html)" 0
-  ! grep -q "have no number in cls" page.html || fail "the page counts what is a number"
+  ! grep -q "have no valid number in cls" page.html || fail "the page counts a valid number"
   for text in '' '2' '-1' '+1' ' 1' '1x' '1 1' '99999999999999999999' '1%040d'; do
     class_shards "$text"
     same "$(status_of millrace verify classes)" 1 "status of verify for \"$text\""
@@ -104,12 +104,12 @@ verify_loader_and_inspect_accept_the_same_class_numbers() {
   for text in '-1' '+1' ' 1' '1x' '1%040d'; do
     class_shards "$text"
     same "$(status_of millrace inspect classes --html page.html --force)" 0
-    grep -q "1 have no number in cls" page.html || fail "the page counts \"$text\""
+    grep -q "1 have no valid number in cls" page.html || fail "the page counts \"$text\""
   done
 }
 
-# packed NAME: makes a tar of the folder NAME, in which some samples are bad.
-packed() { tar cf "$1.tar" --sort=name -C "$1" .; }
+# pack NAME: makes a tar of the folder NAME.
+pack() { tar cf "$1.tar" --sort=name -C "$1" .; }
 
 samples_unusable_for_training_are_named_and_counted() {
   need_python
@@ -120,18 +120,18 @@ samples_unusable_for_training_are_named_and_counted() {
     cp photos/ring/0001.jpg mixed/$n.jpg
     echo 1 >mixed/$n.cls
   done
-  packed mixed
+  pack mixed
   same "$(status_of millrace verify mixed.tar)" 0 "$(cat out)"
   rm mixed/1.cls mixed/2.jpg
   echo x >mixed/3.cls
-  packed mixed
+  pack mixed
   head -c 100 /dev/zero >mixed/5.jpg
   same "$(status_of millrace verify mixed.tar --json)" 1
   same "$(json 'd["bad_count"], d["bad_by_kind"]' out)" "(3, {'fields': 1, 'label': 2})"
   for n in 'sample ./1: the sample lacks the field "cls": mixed.tar at' 'sample ./2: the sample lacks the field "jpg"' 'invalid class number in ./3.cls'; do
     contains "$(cat out)" "${n//\"/\\\"}"
   done
-  packed mixed
+  pack mixed
   same "$(status_of millrace verify mixed.tar)" 1
   contains "$(cat out)" "undecodable image in ./5.jpg"
   # images of any format are interchangeable
@@ -140,7 +140,7 @@ samples_unusable_for_training_are_named_and_counted() {
   rm mixed/5.txt mixed/5.cls
   echo 1 >mixed/1.cls
   echo 0 >mixed/3.cls
-  packed mixed
+  pack mixed
   same "$(status_of millrace verify mixed.tar)" 0 "$(cat out)"
 }
 
@@ -174,7 +174,7 @@ truncated_images_are_found_by_decoding() {
     cp photos/ring/0001.jpg cuts/$n.jpg
     if ((10#$n % 100 == 7)); then head -c $((size / 2)) photos/ring/0001.jpg >cuts/$n.jpg; fi
   done
-  packed cuts
+  pack cuts
   same "$(status_of millrace verify cuts.tar)" 0 "$(cat out)"
   same "$(status_of millrace verify cuts.tar --decode --json)" 1
   same "$(json 'd["bad_count"], d["bad_by_kind"], [line.split(" in ")[1].split(":")[0] for line in d["bad"]]' out)" \
@@ -183,11 +183,11 @@ truncated_images_are_found_by_decoding() {
   same "$(grep -c '^bad: undecodable JPEG in ./.07.jpg: cuts.tar at ' out)" 3
 }
 
-# Without an option it stops at a bad sample; the advised option works as described.
+# Without an option, `read` stops at a bad sample; the advised option works as described.
 unreadable_samples_are_skipped_on_request() {
   need_python
   local key position
-  fresh
+  copy_good
   key=$(tar tf bad/shard-000000.tar | grep '\.jpg$' | sed -n '5s/\.jpg$//p')
   flip bad/shard-000000.tar $(($(tar tRf bad/shard-000000.tar | sed -n "s/^block \([0-9]*\): ${key//\//\\/}\.jpg$/\1/p") * 512 + 612))
   same "$(status_of millrace read bad)" 1
@@ -198,14 +198,14 @@ unreadable_samples_are_skipped_on_request() {
   for decode in none image; do
     rm -rf files
     same "$(status_of millrace read bad --decode $decode --on-error skip --print keys --out files --json)" 0
-    cut -f 2 out | sort >came
-    tar tf bad/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' | grep -vxF "$key" | sort | cmp - came
-    same "$(find files -type f | grep -cF "$key")" 0 "files of what was left out"
+    cut -f 2 out | sort >delivered
+    tar tf bad/shard-000000.tar | grep '\.jpg$' | sed 's/\.jpg$//' | grep -vxF "$key" | sort | cmp - delivered
+    same "$(find files -type f | grep -cF "$key")" 0 "files of the omitted sample"
     grep -F "$key" errors | grep -q 'left out' || fail "not named: $(cat errors)"
     sed -n '$p' errors >summary
     same "$(json 'd["samples_count"], d["skipped_count"]' summary)" "(41, 1)"
   done
-  # only its terms are missing from the sums: the rest equals two reads that exclude it
+  # the digest lacks only its term
   millrace read good --batch 1 --micro 1 --json >whole
   millrace read good --batch 1 --micro 1 --start "$position" --count 1 --json >one
   same "$(json '"%016x" % ((int(d[0]["once"], 16) - int(d[1]["once"], 16)) % 2**64)' <(cat whole one))" \
@@ -254,8 +254,8 @@ inspect_identifies_a_path() {
     "('shard', [('cls', 42), ('jpg', 42)])"
 }
 
-# Its output fills the pipe long before the end, so it cannot be done when the signal arrives.
-an_interrupted_verify_reports_how_far_it_got() {
+# The output fills the pipe early, so the program is still running when the signal arrives.
+an_interrupted_verify_reports_its_position() {
   local pid line status=0
   mkdir junk
   head -c 1400000 /dev/zero | split -b 700 -a 4 -d --additional-suffix=.jpg - junk/
@@ -301,7 +301,7 @@ a_missing_path_is_one_line_with_status_1() {
 }
 
 an_existing_output_is_kept_unless_forced() {
-  fresh
+  copy_good
   same "$(status_of millrace convert dataset photos bad)" 1
   one_line errors
   millrace verify bad --quiet >/dev/null
@@ -315,5 +315,5 @@ run_cases an_intact_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_
   truncated_images_are_found_by_decoding \
   verify_loader_and_inspect_accept_the_same_class_numbers unreadable_samples_are_skipped_on_request \
   inspect_names_a_dataset_the_same_with_and_without_a_page inspect_identifies_a_path \
-  an_interrupted_verify_reports_how_far_it_got safetensors_are_verified_by_their_headers a_missing_path_is_one_line_with_status_1 \
+  an_interrupted_verify_reports_its_position safetensors_are_verified_by_their_headers a_missing_path_is_one_line_with_status_1 \
   an_existing_output_is_kept_unless_forced
