@@ -134,7 +134,7 @@ static int measure(struct bench *bench, uint64_t head_dim, bool causal, uint64_t
     int status = bench->ops->table->plan_attn(bench->ops, &bench->shape, err);
     if (status)
         return status;
-    scratch = bench->ops->table->attn_bwd_scratch(bench->ops, &bench->shape);
+    scratch = bench->ops->table->attn_bwd_scratch_elements(bench->ops, &bench->shape);
     struct {
         size_t elements, element_bytes;
         void **memory;

@@ -30,7 +30,7 @@ bool hf_locate(const struct hf_model *model, const char *ours, struct hf_locatio
     unsigned long block = 0;
     const char *rest = ours;
     bool inside = split_block(ours, &block, &rest);
-    const struct hf_tensor_map *row = inside ? model->inside : model->outside;
+    const struct hf_tensor_map *row = inside ? model->block_tensors : model->model_tensors;
     while (row->ours && strcmp(row->ours, rest) != 0)
         row++;
     if (!row->ours)

@@ -65,9 +65,10 @@ struct hf_entry {
 
 /* Immutable. */
 struct hf_model {
-    const char *type, *architecture;              /* "gpt2", "GPT2LMHeadModel" */
-    const char *block_prefix;                     /* "transformer.h" */
-    const struct hf_tensor_map *outside, *inside; /* relative to blocks; the last has no name */
+    const char *type, *architecture; /* "gpt2", "GPT2LMHeadModel" */
+    const char *block_prefix;        /* "transformer.h" */
+    const struct hf_tensor_map *model_tensors,
+        *block_tensors; /* end with an entry without a name */
     const struct hf_entry *entries;
     /* A tensor in block 0 that distinguishes this model from our other models with its type; NULL:
      * none. */

@@ -130,17 +130,17 @@ static int run_steps(struct run *run, const struct trainer_benchmark_job *job, u
 
 enum { EXCHANGE_RUNS = 5 };
 
-static void acquire_gradients(void *context, uint64_t group, enum model_use use)
+static void acquire_gradients(void *context, uint64_t group, enum pass_direction direction)
 {
     struct run *run = context;
-    (void)use;
+    (void)direction;
     reduction_acquire(run->update.reduction, group);
 }
 
-static void release_gradients(void *context, uint64_t group, enum model_use use)
+static void release_gradients(void *context, uint64_t group, enum pass_direction direction)
 {
     struct run *run = context;
-    (void)use;
+    (void)direction;
     reduction_release(run->update.reduction, group);
 }
 

@@ -70,12 +70,12 @@ static void a_tolerated_overflow_skips_only_its_step(void **state)
     const struct scaler scaler = scaler_begin(true, VALID);
     struct gradient_clip clip = gradient_clip_begin(&scaler, 0);
     const struct gradient_clip_input input = input_with(0, 0);
-    assert_true(clip.loss_factor == (double)SCALER_FIRST / VALID);
+    assert_true(clip.loss_factor == (double)SCALER_INITIAL / VALID);
     clip_sums(&clip, NAN, 1, &input);
     assert_true(clip.scalars.is_skipped && !clip.is_finite && !clip.has_failed &&
                 clip.updates_count == 0);
-    assert_true(clip.scaler.scale == SCALER_FIRST / 2 &&
-                clip.loss_factor == (double)SCALER_FIRST / 2 / VALID);
+    assert_true(clip.scaler.scale == SCALER_INITIAL / 2 &&
+                clip.loss_factor == (double)SCALER_INITIAL / 2 / VALID);
     clip_sums(&clip, 1, 4 * clip.loss_factor * clip.loss_factor * VALID * VALID, &input);
     assert_true(!clip.scalars.is_skipped && clip.is_finite && clip.updates_count == 1);
     assert_true(clip.norm == 2 && clip.scalars.gradient_scale == 1 / (clip.loss_factor * VALID));

@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
-#include "trainer/models/init.h"
+#include "trainer/models/initial_weights.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -88,11 +88,11 @@ static void *read_values(const char *folder, const char *name, size_t bytes)
 int hf_load(const struct model_config *config, struct io *io, const char *path,
             const struct params *params, float *weights, struct err *err)
 {
-    struct init *init = NULL;
-    int status = init_open(io, path, config, params, NULL, &init, err);
+    struct initial_weights *init = NULL;
+    int status = initial_weights_open(io, path, config, params, NULL, &init, err);
     for (uint64_t g = 0; g < params->groups_count && !status; g++)
-        status = init_load_group(init, g, weights + params->groups[g].offset, err);
-    init_close(init);
+        status = initial_weights_load_group(init, g, weights + params->groups[g].offset, err);
+    initial_weights_close(init);
     return status;
 }
 

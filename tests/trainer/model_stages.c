@@ -17,7 +17,7 @@ enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 /* Calls of the hooks, in order. */
 struct call {
     uint64_t group;
-    enum model_use use;
+    enum pass_direction direction;
     bool is_release; /* else acquire */
 };
 
@@ -32,14 +32,14 @@ static void note(struct calls *calls, struct call call)
     calls->list[calls->count++] = call;
 }
 
-static void note_acquire(void *context, uint64_t group, enum model_use use)
+static void note_acquire(void *context, uint64_t group, enum pass_direction direction)
 {
-    note(context, (struct call){group, use, false});
+    note(context, (struct call){group, direction, false});
 }
 
-static void note_release(void *context, uint64_t group, enum model_use use)
+static void note_release(void *context, uint64_t group, enum pass_direction direction)
 {
-    note(context, (struct call){group, use, true});
+    note(context, (struct call){group, direction, true});
 }
 
 struct stage_memory {
@@ -114,11 +114,11 @@ static void assert_stage_calls(const struct model_case *c, const struct stage_me
     for (uint64_t i = 0; i < walk.count; i++) {
         const struct call *call = &m->calls.list[i];
         assert_int_equal(walk.list[i].group, call->group);
-        assert_int_equal(walk.list[i].use, call->use);
+        assert_int_equal(walk.list[i].direction, call->direction);
         assert_int_equal(walk.list[i].is_release, call->is_release);
         assert_int_equal(acquired >> call->group & 1, call->is_release);
         acquired ^= UINT64_C(1) << call->group;
-        if (call->use == MODEL_BACKWARD && call->is_release)
+        if (call->direction == MODEL_BACKWARD && call->is_release)
             assert_int_equal(call->group, first + count - 1 - released_count++);
     }
     assert_int_equal(released_count, count);
@@ -275,7 +275,7 @@ static void joined_units_are_acquired_and_released_together(void **state)
     assert_int_equal(calls.count, sizeof expected / sizeof expected[0]);
     for (uint64_t i = 0; i < calls.count; i++) {
         assert_int_equal(calls.list[i].group, expected[i].group);
-        assert_int_equal(calls.list[i].use, expected[i].use);
+        assert_int_equal(calls.list[i].direction, expected[i].direction);
         assert_int_equal(calls.list[i].is_release, expected[i].is_release);
     }
     free_scattered(&weights);

@@ -164,7 +164,8 @@ static void run_attention(struct ops *ops, struct ops_case_run *run, const struc
     void *out = keep_blank(ops, run, "attn_fwd", out_count);
     void *lse = keep_blank(ops, run, "attn_fwd lse", rows * shape->heads);
     void *d_qkv = keep_blank(ops, run, "attn_bwd", count);
-    void *scratch = malloc(ops->table->attn_bwd_scratch(ops, shape) * ops_master_bytes(ops) + 1);
+    void *scratch =
+        malloc(ops->table->attn_bwd_scratch_elements(ops, shape) * ops_master_bytes(ops) + 1);
     ops->table->rope(ops, shape, qkv, &(struct rope_spec){.base = 10000}, false);
     ops->table->attn_fwd(ops, shape, out, lse, qkv, NULL);
     ops->table->attn_bwd(ops, shape, d_qkv, d_out, qkv, out, lse, NULL, scratch);

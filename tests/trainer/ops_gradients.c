@@ -86,7 +86,7 @@ static void attention_backward(const struct subject *s, const double *x, const d
     double *lse = malloc(shape->batch * shape->heads * shape->tokens * sizeof *lse);
     double *out = malloc(s->out_count * sizeof *out);
     double *scratch =
-        malloc((s->ops->table->attn_bwd_scratch(s->ops, shape) + 1) * sizeof *scratch);
+        malloc((s->ops->table->attn_bwd_scratch_elements(s->ops, shape) + 1) * sizeof *scratch);
     s->ops->table->attn_fwd(s->ops, shape, out, lse, x, attention->row_starts);
     s->ops->table->attn_bwd(s->ops, shape, d_x, d_out, x, out, lse, attention->row_starts, scratch);
     free(lse), free(out), free(scratch);

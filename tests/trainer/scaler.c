@@ -9,7 +9,7 @@ static void without_scaling_an_overflow_is_an_error(void **state)
     (void)state;
     struct scaler s = scaler_begin(false, 100);
     assert_true(s.scale == 1 && scaler_factor(&s) == 1);
-    for (int step = 0; step < 3 * SCALER_CLEAN_STEPS; step++)
+    for (int step = 0; step < 3 * SCALER_WINDOW_STEPS; step++)
         assert_true(scaler_update(&s, true));
     assert_true(s.scale == 1);
     assert_false(scaler_update(&s, false));
@@ -19,17 +19,17 @@ static void the_scale_halves_at_an_overflow_and_doubles_after_clean_steps(void *
 {
     (void)state;
     struct scaler s = scaler_begin(true, 100);
-    assert_true(s.scale == SCALER_FIRST);
-    assert_true(scaler_factor(&s) == SCALER_FIRST / 128.0); /* of a sum over 100 rows */
+    assert_true(s.scale == SCALER_INITIAL);
+    assert_true(scaler_factor(&s) == SCALER_INITIAL / 128.0); /* of a sum over 100 rows */
     assert_true(scaler_update(&s, false));
-    assert_true(s.scale == SCALER_FIRST / 2);
-    for (int step = 1; step < SCALER_CLEAN_STEPS; step++)
+    assert_true(s.scale == SCALER_INITIAL / 2);
+    for (int step = 1; step < SCALER_WINDOW_STEPS; step++)
         assert_true(scaler_update(&s, true));
     assert_true(scaler_update(&s, false)); /* one step short of doubling: the count restarts */
-    assert_true(s.scale == SCALER_FIRST / 4);
-    for (int step = 0; step < SCALER_CLEAN_STEPS; step++)
+    assert_true(s.scale == SCALER_INITIAL / 4);
+    for (int step = 0; step < SCALER_WINDOW_STEPS; step++)
         assert_true(scaler_update(&s, true));
-    assert_true(s.scale == SCALER_FIRST / 2);
+    assert_true(s.scale == SCALER_INITIAL / 2);
 }
 
 static void the_scale_has_a_minimum_and_a_maximum(void **state)
@@ -39,7 +39,7 @@ static void the_scale_has_a_minimum_and_a_maximum(void **state)
     while (s.scale > SCALER_MIN)
         assert_true(scaler_update(&s, false));
     assert_false(scaler_update(&s, false));
-    for (int step = 0; step < 40 * SCALER_CLEAN_STEPS; step++)
+    for (int step = 0; step < 40 * SCALER_WINDOW_STEPS; step++)
         assert_true(scaler_update(&s, true));
     assert_true(s.scale == SCALER_MAX);
 }
@@ -69,7 +69,7 @@ static void with_hysteresis_early_overflows_only_skip_their_steps(void **state)
 static void scales_are_powers_of_two_within_limits(void **state)
 {
     (void)state;
-    const double valid[] = {SCALER_MIN, 2, SCALER_FIRST, SCALER_MAX},
+    const double valid[] = {SCALER_MIN, 2, SCALER_INITIAL, SCALER_MAX},
                  wrong[] = {0, -2, 0.5, 3, 2.0 * SCALER_MAX};
     struct scaler s = scaler_begin(true, 1);
     for (size_t i = 0; i < sizeof valid / sizeof valid[0]; i++) {

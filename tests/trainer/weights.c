@@ -78,11 +78,11 @@ static uint64_t count_whole(const struct weights *weights)
     return count;
 }
 
-static void acquire_group(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct fixture *f = context;
     const struct param_group *g = &model_params(f->model)->groups[group];
-    (void)use;
+    (void)direction;
     weights_acquire(&f->weights, group);
     uint64_t whole = count_whole(&f->weights);
     if (whole > f->whole_max)
@@ -91,10 +91,10 @@ static void acquire_group(void *context, uint64_t group, enum model_use use)
                         g->elements * sizeof *f->expected);
 }
 
-static void release_group(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct fixture *f = context;
-    (void)use;
+    (void)direction;
     weights_release(&f->weights, group);
 }
 

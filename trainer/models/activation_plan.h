@@ -10,9 +10,9 @@
  * Frozen blocks at the start of a model have no backward pass; their forward passes write to the
  * first slot before others use it.
  *
- * Of the remaining blocks, every recompute_every-th is recomputed; of those left, every
- * offload_every-th is offloaded. Blocks are counted from the start of the model, so the choice does
- * not depend on the stages.
+ * Every recompute_every-th of the other blocks is recomputed, and every offload_every-th of those
+ * left is offloaded. Blocks are counted from the start of the model, so the choice does not depend
+ * on the stages.
  */
 #ifndef MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H
 #define MILLRACE_TRAINER_MODELS_ACTIVATION_PLAN_H

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool wants_order(const struct batch_upload *upload)
+static bool needs_rows_by_token(const struct batch_upload *upload)
 {
-    return !upload->options.images && upload->ops->table->embed_bwd_wants_order;
+    return !upload->options.images && upload->ops->table->embed_bwd_needs_rows_by_id;
 }
 
 /* Byte offsets. Computed arrays come first, so that one copy transfers all of them. */
 struct slot_layout {
-    uint64_t targets, partners, weights, row_starts, by_token, computed_bytes;
+    uint64_t targets, partners, weights, row_starts, rows_by_token, computed_bytes;
     uint64_t tokens, images, bytes;
 };
 
@@ -31,7 +31,7 @@ static struct slot_layout slot_layout(const struct batch_upload *upload)
     s.partners = arena_take(&l, o->mixup ? rows : 0, sizeof(int32_t));
     s.weights = arena_take(&l, o->mixup ? rows : 0, sizeof(float));
     s.row_starts = arena_take(&l, o->document_starts ? rows : 0, sizeof(int32_t));
-    s.by_token = arena_take(&l, wants_order(upload) ? rows : 0, sizeof(int32_t));
+    s.rows_by_token = arena_take(&l, needs_rows_by_token(upload) ? rows : 0, sizeof(int32_t));
     s.computed_bytes = l.bytes;
     s.tokens = arena_take(&l, o->images ? 0 : o->items * (o->block + 1), sizeof(int32_t));
     s.images = arena_take(&l, o->images ? o->items * o->side * o->side * 3 : 0, 1);
@@ -49,7 +49,7 @@ static struct batch_upload_arrays arrays_at(const struct batch_upload *upload, v
         .partners = upload->options.mixup ? arena_at(memory, s.partners) : NULL,
         .weights = upload->options.mixup ? arena_at(memory, s.weights) : NULL,
         .row_starts = upload->options.document_starts ? arena_at(memory, s.row_starts) : NULL,
-        .by_token = upload->token_counts ? arena_at(memory, s.by_token) : NULL,
+        .rows_by_token = upload->token_counts ? arena_at(memory, s.rows_by_token) : NULL,
     };
 }
 
@@ -58,8 +58,8 @@ static bool is_host(const struct batch_upload *upload)
     return upload->ops->device->ops->is_host;
 }
 
-/* Full batches of images are copied directly from the loader's buffer. Images are staged only if
- * device memory is host memory, where incomplete batches must be padded. */
+/* Images are copied directly from the loader's buffer. If device memory is host memory, incomplete
+ * batches are padded in staging memory. */
 static uint64_t staging_bytes(const struct batch_upload *upload)
 {
     const struct slot_layout s = slot_layout(upload);
@@ -81,18 +81,18 @@ static int init_slot(struct batch_upload *upload, struct batch_upload_slot *slot
     if (status)
         return status;
     slot->device = arrays_at(upload, slot->device_memory);
-    status = device->ops->event_open(device, &slot->copied, err);
-    return status ? status : device->ops->event_open(device, &slot->used, err);
+    status = device->ops->event_open(device, &slot->copy_done, err);
+    return status ? status : device->ops->event_open(device, &slot->use_done, err);
 }
 
 int batch_upload_init(struct batch_upload *upload, const struct batch_upload_options *options,
                       struct ops *ops, struct err *err)
 {
     *upload = (struct batch_upload){.options = *options, .ops = ops};
-    if (wants_order(upload)) {
+    if (needs_rows_by_token(upload)) {
         upload->token_counts = calloc(options->vocabulary + 1, sizeof upload->token_counts[0]);
         if (!upload->token_counts)
-            return err_set(err, -ENOMEM, "out of memory for the order of tokens");
+            return err_set(err, -ENOMEM, "out of memory for sorting tokens");
     }
     int status = ops->device->ops->stream_open(ops->device, &upload->stream, err);
     for (size_t i = 0; i < BATCH_UPLOAD_SLOTS && !status; i++)
@@ -112,10 +112,10 @@ void batch_upload_deinit(struct batch_upload *upload)
         device->ops->stream_sync(device, upload->stream, NULL);
     for (size_t i = 0; i < BATCH_UPLOAD_SLOTS; i++) {
         struct batch_upload_slot *slot = &upload->slots[i];
-        if (slot->copied)
-            device->ops->event_close(device, slot->copied);
-        if (slot->used)
-            device->ops->event_close(device, slot->used);
+        if (slot->copy_done)
+            device->ops->event_close(device, slot->copy_done);
+        if (slot->use_done)
+            device->ops->event_close(device, slot->use_done);
         device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_LOADER), slot->device_memory,
                               slot_layout(upload).bytes);
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), slot->staging_memory,
@@ -140,7 +140,7 @@ static int wait_and_release(struct batch_upload *upload, struct batch_upload_slo
 {
     struct device *device = upload->ops->device;
     int status =
-        slot->batch && slot->copied ? device->ops->event_wait(device, slot->copied, err) : 0;
+        slot->batch && slot->copy_done ? device->ops->event_wait(device, slot->copy_done, err) : 0;
     release_batch(slot);
     return status;
 }
@@ -223,8 +223,8 @@ static void fill_row_starts(const struct batch_upload *upload, int32_t *row_star
     }
 }
 
-static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
-                          const int32_t *tokens)
+static void fill_rows_by_token(const struct batch_upload *upload, int32_t *rows_by_token,
+                               const int32_t *tokens)
 {
     const struct batch_upload_options *o = &upload->options;
     uint32_t *next = upload->token_counts;
@@ -236,7 +236,7 @@ static void fill_by_token(const struct batch_upload *upload, int32_t *by_token,
         next[token + 1] += next[token];
     for (uint64_t i = 0; i < o->items; i++)
         for (uint64_t t = 0; t < o->block; t++)
-            by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
+            rows_by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
 static void prepare_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot,
@@ -258,8 +258,8 @@ static void prepare_tokens(const struct batch_upload *upload, struct batch_uploa
     }
     if (slot->staging.row_starts)
         fill_row_starts(upload, slot->staging.row_starts, tokens);
-    if (slot->staging.by_token)
-        fill_by_token(upload, slot->staging.by_token, tokens);
+    if (slot->staging.rows_by_token)
+        fill_rows_by_token(upload, slot->staging.rows_by_token, tokens);
     *ret_source = (struct copy_source){tokens, o->items * row_bytes};
     *ret_valid = batch->items_count * o->block;
 }
@@ -272,16 +272,16 @@ static int queue_copies(struct batch_upload *upload, struct batch_upload_slot *s
     const struct device_ops *ops = device->ops;
     void *target =
         upload->options.images ? (void *)slot->device.images : (void *)slot->device.tokens;
-    int status = ops->stream_wait_event(device, upload->stream, slot->used, err);
+    int status = ops->stream_wait_event(device, upload->stream, slot->use_done, err);
     if (!status)
         status = ops->copy(device, upload->stream, slot->device_memory, slot->staging_memory,
                            slot_layout(upload).computed_bytes, err);
     if (!status)
         status = ops->copy(device, upload->stream, target, source->data, source->bytes, err);
     if (!status)
-        status = ops->event_record(device, slot->copied, upload->stream, err);
+        status = ops->event_record(device, slot->copy_done, upload->stream, err);
     if (!status)
-        status = ops->stream_wait_event(device, upload->ops->stream, slot->copied, err);
+        status = ops->stream_wait_event(device, upload->ops->stream, slot->copy_done, err);
     if (status) /* queued copies may still read the batch */
         ops->stream_sync(device, upload->stream, NULL);
     return status;
@@ -299,7 +299,7 @@ static struct model_input image_input(const struct batch_upload *upload,
     };
 }
 
-/* If no items are absent, the targets are the next tokens. */
+/* The targets of a full batch are the next tokens. */
 static struct model_input token_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
                                       const struct copy_source *source)
@@ -309,7 +309,7 @@ static struct model_input token_input(const struct batch_upload *upload,
         .language.tokens = is_host(upload) ? source->data : slot->device.tokens,
         .language.targets = is_full ? NULL : slot->device.targets,
         .language.row_starts = slot->device.row_starts,
-        .language.by_token = slot->device.by_token,
+        .language.rows_by_token = slot->device.rows_by_token,
     };
 }
 
@@ -358,7 +358,7 @@ int batch_upload_pop(struct batch_upload *upload, struct err *err)
         return 0;
     }
     struct device *device = upload->ops->device;
-    int status = device->ops->event_record(device, newest->used, upload->ops->stream, err);
+    int status = device->ops->event_record(device, newest->use_done, upload->ops->stream, err);
     /* Holding at most one batch lets a loader with two buffers continue. */
     for (uint64_t i = 0; i + 1 < BATCH_UPLOAD_SLOTS && !status; i++)
         status = wait_and_release(

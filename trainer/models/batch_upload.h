@@ -33,14 +33,14 @@ struct batch_upload_options {
     uint64_t side; /* of images, in pixels */
     uint64_t block;
     uint64_t classes, vocabulary;
-    bool document_starts; /* attention stays within documents, which end at document_end */
-    int32_t document_end;
+    bool document_starts; /* attention stays within documents */
+    int32_t document_end; /* the token that ends a document */
 };
 
 /* Arrays of one micro-batch; NULL if unused by the model. */
 struct batch_upload_arrays {
     uint8_t *images;
-    int32_t *tokens, *targets, *partners, *row_starts, *by_token;
+    int32_t *tokens, *targets, *partners, *row_starts, *rows_by_token;
     float *weights; /* of targets; partners have 1 - weight */
 };
 
@@ -48,7 +48,7 @@ struct batch_upload_slot {
     /* equal if device memory is host memory */
     struct batch_upload_arrays staging, device;
     void *staging_memory, *device_memory;
-    struct device_event *copied, *used;
+    struct device_event *copy_done, *use_done;
     const struct batch *batch; /* NULL once released */
     struct loader *loader;     /* owns the batch */
 };
@@ -71,13 +71,13 @@ int batch_upload_init(struct batch_upload *upload, const struct batch_upload_opt
 /* Waits for the copies and releases all batches. Safe on a zeroed upload. */
 void batch_upload_deinit(struct batch_upload *upload);
 
-/* Takes ownership of the batch, even on failure, and releases it to the loader, if any. Labels and
- * tokens must be in range. *ret_valid: number of items (or tokens) with a target. Must alternate
- * with batch_upload_pop. */
+/* Takes ownership of the batch, even on failure, and later releases it to the loader (may be NULL).
+ * Labels and tokens must be in range. *ret_valid: number of items (or tokens) with a target. Must
+ * alternate with batch_upload_pop. */
 int batch_upload_push(struct batch_upload *upload, struct loader *loader, const struct batch *batch,
                       struct model_input *ret_input, uint64_t *ret_valid, struct err *err);
-/* Of the newest input, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have equal addresses,
- * unless device memory is host memory. */
+/* The newest input's variant, below BATCH_UPLOAD_VARIANTS. Inputs of one variant have the same
+ * addresses, unless device memory is host memory. */
 uint32_t batch_upload_variant(const struct batch_upload *upload);
 /* Blocks until the previous batch is copied, and releases it: at most one batch is held. */
 int batch_upload_pop(struct batch_upload *upload, struct err *err);

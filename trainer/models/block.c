@@ -32,13 +32,14 @@ static int check_config(const struct block_config *config, const char *name, str
         return -EINVAL;
     }
     if (config->head_dim == 0 && config->width % config->heads != 0) {
-        err_set(err, -EINVAL, "the width of %s is not divisible by its heads", name);
+        err_set(err, -EINVAL, "the width of %s is not divisible by its number of heads", name);
         err_expected(err, "a multiple of %" PRIu32, config->heads);
         err_found(err, "%" PRIu32, config->width);
         return -EINVAL;
     }
     if (config->heads % config->kv_heads != 0) {
-        err_set(err, -EINVAL, "the heads of %s are not divisible by its key and value heads", name);
+        err_set(err, -EINVAL,
+                "the number of heads of %s is not divisible by that of key-value heads", name);
         err_expected(err, "a multiple of %" PRIu32, config->kv_heads);
         err_found(err, "%" PRIu32, config->heads);
         return -EINVAL;
@@ -179,7 +180,7 @@ static void lay_out_saved(struct block *block)
     struct arena_layout l = {0};
     size_t compute = ops_compute_bytes(block->ops), master = ops_master_bytes(block->ops);
     uint64_t rows = block->rows, stream = rows * config->width;
-    struct block_saved *s = &block->saved;
+    struct block_saved_offsets *s = &block->saved;
     s->normed1 = arena_take(&l, stream, compute);
     s->mean1 = arena_take(&l, rows, master);
     s->rstd1 = arena_take(&l, rows, master);
@@ -212,7 +213,7 @@ static void lay_out_scratch(struct block *block)
     s->d_normed2 = arena_take(&mlp, stream, compute);
     s->d_heads_out = arena_take(&attention, rows * q_width(&block->config), compute);
     s->d_qkv = arena_take(&attention, rows * block->qkv.out, compute);
-    uint64_t elements = ops->table->attn_bwd_scratch(ops, &block->attention);
+    uint64_t elements = ops->table->attn_bwd_scratch_elements(ops, &block->attention);
     s->attention = arena_take(&attention, elements, ops_master_bytes(ops));
     s->d_normed1 = arena_take(&attention, stream, compute);
     uint64_t bytes = mlp.bytes > attention.bytes ? mlp.bytes : attention.bytes;
@@ -308,7 +309,7 @@ static void qk_norm_forward(const struct block *block, const void *weights, void
 {
     struct ops *ops = block->ops;
     const struct block_offsets *o = &block->offsets;
-    const struct block_saved *s = &block->saved;
+    const struct block_saved_offsets *s = &block->saved;
     void *raw = arena_at(saved, s->raw_qkv);
     uint64_t k = q_width(&block->config);
     ops->table->pool_bwd(ops, raw, qkv, block->rows, 1, block->qkv.out);
@@ -325,7 +326,7 @@ static void qk_norm_backward(const struct block *block, const void *weights, voi
 {
     struct ops *ops = block->ops;
     const struct block_offsets *o = &block->offsets;
-    const struct block_saved *s = &block->saved;
+    const struct block_saved_offsets *s = &block->saved;
     uint64_t k = q_width(&block->config);
     void *raw = arena_at(saved, s->raw_qkv);
     void *d_q_weight = linear_gradients(ops, gradients, o->q_norm_weight);
@@ -347,7 +348,7 @@ void block_forward(const struct block *block, const void *weights, void *saved, 
     const struct ops_table *table = ops->table;
     const struct block_config *config = &block->config;
     const struct block_offsets *o = &block->offsets;
-    const struct block_saved *s = &block->saved;
+    const struct block_saved_offsets *s = &block->saved;
     uint64_t stream = block->rows * config->width;
     void *normed1 = arena_at(saved, s->normed1), *qkv = arena_at(saved, s->qkv);
     void *heads_out = arena_at(saved, s->heads_out), *middle = arena_at(saved, s->middle);
@@ -381,7 +382,7 @@ static void mlp_backward(const struct block *block, const void *weights, void *s
 {
     struct ops *ops = block->ops;
     const struct block_config *config = &block->config;
-    const struct block_saved *s = &block->saved;
+    const struct block_saved_offsets *s = &block->saved;
     void *d_activated = arena_at(scratch, block->scratch.d_activated);
     void *d_hidden = arena_at(scratch, block->scratch.d_hidden);
     void *d_normed = arena_at(scratch, block->scratch.d_normed2);
@@ -405,7 +406,7 @@ static void attention_backward(const struct block *block, const void *weights, v
                                const struct unit_gradients *gradients, void *d)
 {
     struct ops *ops = block->ops;
-    const struct block_saved *s = &block->saved;
+    const struct block_saved_offsets *s = &block->saved;
     void *d_heads_out = arena_at(scratch, block->scratch.d_heads_out),
          *d_qkv = arena_at(scratch, block->scratch.d_qkv);
     void *d_normed = arena_at(scratch, block->scratch.d_normed1),

@@ -13,9 +13,9 @@
  *     block_forward(&block, weights, saved, x, row_starts, out);
  *     block_backward(&block, weights, saved, x, row_starts, scratch, gradients, d);
  *
- * One plan serves all blocks of a model: offsets are relative to the block's unit or to an arena
- * of saved_bytes. Repeating block_forward gives the same saved tensors, bit for bit. Nothing is
- * allocated.
+ * One plan serves all blocks of a model: offsets are relative to the block's unit or to an arena of
+ * saved_bytes. Repeating block_forward produces bit-identical saved tensors. The passes allocate
+ * nothing.
  */
 #ifndef MILLRACE_TRAINER_MODELS_BLOCK_H
 #define MILLRACE_TRAINER_MODELS_BLOCK_H
@@ -45,7 +45,8 @@ struct block_config {
     bool bias;           /* in all products; LayerNorm always has one */
     bool qkv_bias;       /* for q, k and v only */
     bool adds_gradients; /* backward passes add to gradients */
-    /* Initial standard deviations; residual_deviation: of products before a residual addition. */
+    /* Initial standard deviations; residual_deviation: of weights whose product is added to the
+     * residual stream. */
     double deviation, residual_deviation;
 };
 
@@ -58,7 +59,7 @@ struct block_offsets {
 };
 
 /* Byte offsets in the arena of saved tensors. raw_qkv: qkv before the norms of q and k. */
-struct block_saved {
+struct block_saved_offsets {
     uint64_t normed1, mean1, rstd1, qkv, heads_out, lse, middle;
     uint64_t raw_qkv, q_rstd, k_rstd;
     uint64_t normed2, mean2, rstd2, hidden, activated;
@@ -81,7 +82,7 @@ struct block {
     struct attn_shape attention;
     struct rope_spec rope;
     struct linear qkv, attn_proj, up, mlp_proj;
-    struct block_saved saved;
+    struct block_saved_offsets saved;
     struct block_scratch scratch;
     uint64_t saved_bytes, scratch_bytes;
 };
@@ -108,7 +109,7 @@ void block_backward(const struct block *block, const void *weights, void *saved,
                     const int32_t *row_starts, void *scratch,
                     const struct unit_gradients *gradients, void *d);
 
-/* Of the unit's forward pass and, if `backward`, its backward pass; see model_flops. */
+/* Floating-point operations of the unit's forward pass and, if `backward`, its backward pass. */
 double block_flops(const struct block *block, const struct params *params, uint64_t unit,
                    bool backward);
 

@@ -2,7 +2,7 @@
  * freeze — selects parameters that are not trained, by name patterns.
  *
  *     "embed.*, blocks.0.*"        freezes these
- *     "*, !head.*"                 freezes all others
+ *     "*, !head.*"                 freezes all but the head
  *
  * Patterns are shell patterns (`*` also matches dots), separated by commas; the last match decides.
  * Frozen parameters have no gradients or moments.

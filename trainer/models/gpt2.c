@@ -16,7 +16,7 @@ static struct block_config block(const struct model_config *config)
     return block;
 }
 
-static const struct hf_tensor_map hf_outside[] = {
+static const struct hf_tensor_map hf_model_tensors[] = {
     {"embed.tokens.weight", "transformer.wte.weight"},
     {"embed.positions.weight", "transformer.wpe.weight"},
     {"norm.weight", "transformer.ln_f.weight"},
@@ -24,7 +24,7 @@ static const struct hf_tensor_map hf_outside[] = {
     {0},
 };
 
-static const struct hf_tensor_map hf_inside[] = {
+static const struct hf_tensor_map hf_block_tensors[] = {
     {"norm1.weight", "ln_1.weight"},
     {"norm1.bias", "ln_1.bias"},
     {"attn.q.weight", "attn.c_attn.weight", true, 0, 3},
@@ -62,8 +62,8 @@ static const struct hf_entry hf_entries[] = {
 static const struct hf_model hf_gpt2 = {.type = "gpt2",
                                         .architecture = "GPT2LMHeadModel",
                                         .block_prefix = "transformer.h",
-                                        .outside = hf_outside,
-                                        .inside = hf_inside,
+                                        .model_tensors = hf_model_tensors,
+                                        .block_tensors = hf_block_tensors,
                                         .entries = hf_entries};
 
 const struct model_kind model_kind_gpt2 = {

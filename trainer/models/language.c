@@ -1,8 +1,8 @@
 /*
  * language — embedding and head of language models, trained on the cross-entropy of the next token.
  *
- * The embedding owns a shared table. Its gradient has two terms in a fixed order: the head's
- * product writes the first, then the embedding's backward pass adds the second.
+ * The embedding owns a shared table. The table's gradient has two terms in a fixed order: the
+ * head's product writes the first, then the embedding's backward pass adds the second.
  */
 #include "trainer/models/model_kind.h"
 
@@ -65,7 +65,7 @@ static int describe_head(struct model *model, struct err *err)
 }
 
 /* The largest power-of-two number of rows whose logits fit, or all rows; plan rounds it down to
- * whole items. The bits depend on it, so it depends only on shapes. */
+ * whole items. Result bits depend on it, so it depends only on shapes. */
 static uint64_t logits_rows_max(const struct model *model)
 {
     uint64_t row_bytes = model->logits_cols * ops_compute_bytes(model->ops), rows = 1;
@@ -150,7 +150,7 @@ static void embed_backward(struct model *model, const struct model_pass *pass, c
     /* a tied table's gradient already holds the head's term */
     if (d_tokens)
         ops->table->embed_bwd(ops, d_tokens, d_hidden, pass->input->language.tokens,
-                              model->tokens + 1, pass->input->language.by_token, model->items,
+                              model->tokens + 1, pass->input->language.rows_by_token, model->items,
                               model->tokens, model->config.width, model->config.language.vocabulary,
                               model->tied >= 0 || model->config.adds_gradients);
     if (d_positions)

@@ -1,8 +1,8 @@
 /*
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
- * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights and
- * also identify gradients, whose own offsets differ if part of the unit is frozen.
+ * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights.
+ * They also identify gradients, although gradient offsets differ if part of the unit is frozen.
  */
 #ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
 #define MILLRACE_TRAINER_MODELS_LINEAR_H

@@ -27,14 +27,14 @@ struct block_config model_llama_block(const struct model_config *config)
                                  .residual_deviation = 0.02 / sqrt(2.0 * config->layers)};
 }
 
-const struct hf_tensor_map model_llama_outside[] = {
+const struct hf_tensor_map model_llama_tensors[] = {
     {"embed.tokens.weight", "model.embed_tokens.weight"},
     {"norm.weight", "model.norm.weight"},
     {"head.weight", "lm_head.weight"},
     {0},
 };
 
-const struct hf_tensor_map model_llama_inside[] = {
+const struct hf_tensor_map model_llama_block_tensors[] = {
     {"norm1.weight", "input_layernorm.weight"},
     {"attn.q.weight", "self_attn.q_proj.weight"},
     {"attn.k.weight", "self_attn.k_proj.weight"},
@@ -75,8 +75,8 @@ static const struct hf_entry hf_entries[] = {
 static const struct hf_model hf_llama = {.type = "llama",
                                          .architecture = "LlamaForCausalLM",
                                          .block_prefix = "model.layers",
-                                         .outside = model_llama_outside,
-                                         .inside = model_llama_inside,
+                                         .model_tensors = model_llama_tensors,
+                                         .block_tensors = model_llama_block_tensors,
                                          .entries = hf_entries};
 
 const struct model_kind model_kind_llama = {

@@ -35,7 +35,7 @@ struct language_config {
     uint32_t block; /* tokens per item */
     uint32_t vocabulary;
     bool tied; /* the head shares the embedding's table, as always in GPT-2 */
-    /* Maximum rows of logits in memory, rounded down to whole items if more than one. 0: the
+    /* Maximum rows of logits in memory, rounded down to whole items if above one item. 0: the
      * largest power of two that fits in 512 MiB. */
     uint32_t head_rows;
     /* Rotary models only: */
@@ -53,8 +53,8 @@ struct model_config {
     uint32_t mlp_ratio;
     struct vision_config vision;
     struct language_config language;
-    /* Every n-th block saves only its input and recomputes the rest in the backward pass, with the
-     * same bits. 0: none. */
+    /* Every n-th block saves only its input and recomputes the rest, bit-identically, in the
+     * backward pass. 0: none. */
     uint32_t recompute_every;
     /* Every n-th of the remaining blocks saves its activations in pinned memory. 0: none. */
     uint32_t offload_every;
@@ -65,7 +65,7 @@ struct model_config {
     bool adds_gradients; /* backward passes add to gradients */
 };
 
-/* A range of blocks, not empty unless the stage has the head. Immutable. */
+/* A range of blocks, nonempty unless the stage has the head. Immutable. */
 struct model_stage {
     uint32_t first_block, blocks_count;
     bool has_embedding, has_head;
@@ -76,21 +76,21 @@ struct model_activations {
     struct offload *offload; /* from model_open_offload; unused in an evaluation */
 };
 
-enum model_use { MODEL_FORWARD, MODEL_BACKWARD };
+enum pass_direction { MODEL_FORWARD, MODEL_BACKWARD };
 
 /* Parameters: arenas laid out like model_params, or one array per group. The optional hook
  * `acquire` is called before a pass first uses a group and may set its array. The optional hook
- * `release` is called after the last use, when a backward pass has completed the group's gradients.
- * The order of calls depends only on the model and the stage (model_walk). The head also acquires
- * the group of a tied table (model_tied_param), which a backward pass releases after the embedding.
- */
+ * `release` is called after the last use; in a backward pass, the group's gradients are then
+ * complete. The order of calls depends only on the model and the stage (model_walk). The head also
+ * acquires the group of a tied table (model_tied_param), which a backward pass releases after the
+ * embedding. */
 struct model_memory {
     const void *weights; /* compute type; NULL: group_weights */
     void *gradients;     /* master type; NULL: group_gradients. Unused in forward passes. */
     const void *const *group_weights; /* [groups_count] */
     void *const *group_gradients;
-    void (*acquire)(void *context, uint64_t group, enum model_use use);
-    void (*release)(void *context, uint64_t group, enum model_use use);
+    void (*acquire)(void *context, uint64_t group, enum pass_direction direction);
+    void (*release)(void *context, uint64_t group, enum pass_direction direction);
     void *context;
 };
 
@@ -103,10 +103,10 @@ struct vision_input {
 };
 
 struct language_input {
-    const int32_t *tokens;     /* [items, block + 1], each 0 to vocabulary - 1 */
-    const int32_t *targets;    /* [items, block], -1: not counted; NULL: tokens 1..block */
-    const int32_t *row_starts; /* [items, block]: see attn_fwd in ops.h */
-    const int32_t *by_token;   /* by_id of embed_bwd in ops.h */
+    const int32_t *tokens;        /* [items, block + 1], each 0 to vocabulary - 1 */
+    const int32_t *targets;       /* [items, block], -1: not counted; NULL: tokens 1..block */
+    const int32_t *row_starts;    /* [items, block]: see attn_fwd in ops.h */
+    const int32_t *rows_by_token; /* rows_by_id of embed_bwd in ops.h */
 };
 
 /* One micro-batch in device memory. Absent items have targets of -1 and arbitrary pixels or
@@ -147,8 +147,8 @@ double model_flops(const struct model *model);
 
 /* Index of the parameter that embedding and head share, or -1. The embedding owns it. A stage with
  * only the head writes the head's gradient at the parameter's offset in `gradients`. The caller
- * copies that to the stage with the embedding, whose backward pass adds to it: the two terms have
- * the same order in any division into stages. */
+ * copies that to the stage with the embedding, whose backward pass adds to it, so the order of the
+ * two terms does not depend on the stages. */
 int64_t model_tied_param(const struct model *model);
 
 /* The units of model_params that a stage uses, in forward order. */
@@ -157,7 +157,7 @@ void model_stage_units(const struct model *model, const struct model_stage *stag
 
 /* Calls the hooks in the same order as a pass, without computing. */
 void model_walk(const struct model *model, const struct model_stage *stage,
-                const struct model_memory *memory, enum model_use use);
+                const struct model_memory *memory, enum pass_direction direction);
 
 /* hidden_in: copied; NULL if the stage has the embedding. hidden_out: NULL if it has the head.
  * result: for evaluation on a stage with the head, else NULL. */

@@ -22,8 +22,8 @@ struct model_layout {
     uint64_t saved;                /* block.saved_bytes per slot of activation_plan.h */
     uint64_t patches;              /* vision models; only with the embedding */
     uint64_t normed, mean, rstd, pooled, logits; /* head; pooled: images only */
-    uint64_t d;                            /* gradient of hidden, if the caller has no buffer */
-    uint64_t scratch;                      /* contains the next three */
+    uint64_t d;       /* gradient of hidden, if the caller provides no buffer */
+    uint64_t scratch; /* contains the next three */
     uint64_t d_normed, d_pooled, d_frozen; /* d_frozen: see struct block_scratch */
     uint64_t bytes;
 };
@@ -53,8 +53,8 @@ struct model_task {
     void (*embed_forward)(struct model *model, const struct model_pass *pass, void *hidden);
     void (*embed_backward)(struct model *model, const struct model_pass *pass,
                            const void *d_hidden);
-    /* Computes losses from normed; unless gradient_scale is NULL, also d_normed and gradients of
-     * the sum of losses times *gradient_scale. */
+    /* Computes losses from normed; unless gradient_scale is NULL, also d_normed and the gradients
+     * of *gradient_scale times the sum of losses. */
     void (*head)(struct model *model, const struct model_pass *pass,
                  const struct model_result *result, const double *gradient_scale);
     double (*flops)(const struct model *model);
@@ -70,7 +70,7 @@ struct model_kind {
     const struct model_task *task;
     struct block_config (*block)(const struct model_config *config);
     bool is_rotary;
-    bool is_tied; /* always; else language_config.tied decides */
+    bool is_tied; /* if false, language_config.tied decides */
     const struct hf_model *const *hf_models;
 };
 
@@ -80,9 +80,9 @@ MODELS(MODEL)
 
 /* Pre-norm blocks with LayerNorm, GELU and biases. */
 struct block_config model_classic_block(const struct model_config *config);
-/* The blocks of Llama, and the tensor names of all models with such blocks. */
+/* The blocks of Llama, and the tensor names of all models with these blocks. */
 struct block_config model_llama_block(const struct model_config *config);
-extern const struct hf_tensor_map model_llama_outside[], model_llama_inside[];
+extern const struct hf_tensor_map model_llama_tensors[], model_llama_block_tensors[];
 
 /* Image classifiers only. positions: offset in the unit, in elements. */
 struct vision_parts {
@@ -90,7 +90,7 @@ struct vision_parts {
     uint64_t positions;
 };
 
-/* Products of the head for this many rows; all zero if there are none. Immutable once planned. */
+/* Plans for the head's products over `rows` rows; zero if rows is 0. Immutable once planned. */
 struct head_chunk {
     uint64_t rows;
     struct gemm_plan forward, backward_input;

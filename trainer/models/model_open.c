@@ -61,8 +61,8 @@ int model_check_limit(const char *what, uint64_t value, uint64_t limit, struct e
     return -EINVAL;
 }
 
-static int check(const struct model_config *config, const struct model_kind *kind, uint64_t items,
-                 struct err *err)
+static int check_config(const struct model_config *config, const struct model_kind *kind,
+                        uint64_t items, struct err *err)
 {
     int status = model_check_limit("number of layers", config->layers, LAYERS_MAX, err);
     if (status == 0)
@@ -170,7 +170,7 @@ static int check_size(const struct model *model, struct err *err)
     if (model_activation_bytes(model, &whole) < ARENA_BYTES_MAX)
         return 0;
     err_set(err, -EINVAL, "the activations of a micro-batch are too large for any machine");
-    err_advise(err, "make the model, its input or the micro-batch smaller");
+    err_advise(err, "reduce the model, its input or the micro-batch");
     return -EINVAL;
 }
 
@@ -178,7 +178,7 @@ int model_open(const struct model_config *config, struct ops *ops, uint64_t item
                struct model **ret_model, struct err *err)
 {
     const struct model_kind *kind = kinds[config->type].kind;
-    int status = check(config, kind, items, err);
+    int status = check_config(config, kind, items, err);
     if (status < 0)
         return status;
     struct model *model = calloc(1, sizeof *model);

@@ -19,7 +19,7 @@ static void lay_out_head(const struct model *model, struct arena_layout *l,
 }
 
 /* The backward passes of blocks and head share the scratch memory. d_normed has the size of a
- * hidden state, so the output of a recomputed block fits, too. */
+ * hidden state, so it also fits the output of a recomputed block. */
 static void lay_out_scratch(const struct model *model, struct arena_layout *l,
                             struct model_layout *ret)
 {
@@ -208,11 +208,11 @@ static void head_backward(struct model *model, const struct model_pass *pass,
         model->config.adds_gradients);
 }
 
-/* True if the unit that such a pass visits before this one is in the same group. */
+/* True if a pass in this direction visits a unit of the same group just before this unit. */
 static bool continues_group(const struct model *model, const struct model_stage *stage,
-                            uint64_t unit, enum model_use use)
+                            uint64_t unit, enum pass_direction direction)
 {
-    uint64_t first, count, other = use == MODEL_FORWARD ? unit - 1 : unit + 1;
+    uint64_t first, count, other = direction == MODEL_FORWARD ? unit - 1 : unit + 1;
     model_stage_units(model, stage, &first, &count);
     return other >= first && other < first + count &&
            params_group_of(&model->params, other) == params_group_of(&model->params, unit);
@@ -226,44 +226,48 @@ static int64_t tied_group(const struct model *model, const struct model_stage *s
     return model->tied >= 0 && stage->has_head && is_other ? (int64_t)embed : -1;
 }
 
-static void call_hook(void (*hook)(void *context, uint64_t group, enum model_use use),
-                      const struct model_memory *memory, uint64_t group, enum model_use use)
+static void call_hook(void (*hook)(void *context, uint64_t group, enum pass_direction direction),
+                      const struct model_memory *memory, uint64_t group,
+                      enum pass_direction direction)
 {
     if (hook)
-        hook(memory->context, group, use);
+        hook(memory->context, group, direction);
 }
 
 static void acquire_unit(const struct model *model, const struct model_stage *stage,
-                         const struct model_memory *memory, uint64_t unit, enum model_use use)
+                         const struct model_memory *memory, uint64_t unit,
+                         enum pass_direction direction)
 {
     uint64_t group = params_group_of(&model->params, unit);
     int64_t tied = tied_group(model, stage);
-    bool is_held = use == MODEL_BACKWARD && tied == (int64_t)group;
-    if (!is_held && !continues_group(model, stage, unit, use))
-        call_hook(memory->acquire, memory, group, use);
+    bool is_held = direction == MODEL_BACKWARD && tied == (int64_t)group;
+    if (!is_held && !continues_group(model, stage, unit, direction))
+        call_hook(memory->acquire, memory, group, direction);
     if (unit == model_unit_head(model) && tied >= 0)
-        call_hook(memory->acquire, memory, (uint64_t)tied, use);
+        call_hook(memory->acquire, memory, (uint64_t)tied, direction);
 }
 
 static void release_unit(const struct model *model, const struct model_stage *stage,
-                         const struct model_memory *memory, uint64_t unit, enum model_use use)
+                         const struct model_memory *memory, uint64_t unit,
+                         enum pass_direction direction)
 {
     int64_t tied = tied_group(model, stage);
-    if (unit == model_unit_head(model) && tied >= 0 && use == MODEL_FORWARD)
-        call_hook(memory->release, memory, (uint64_t)tied, use);
-    if (!continues_group(model, stage, unit, use == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
-        call_hook(memory->release, memory, params_group_of(&model->params, unit), use);
+    if (unit == model_unit_head(model) && tied >= 0 && direction == MODEL_FORWARD)
+        call_hook(memory->release, memory, (uint64_t)tied, direction);
+    if (!continues_group(model, stage, unit,
+                         direction == MODEL_FORWARD ? MODEL_BACKWARD : MODEL_FORWARD))
+        call_hook(memory->release, memory, params_group_of(&model->params, unit), direction);
 }
 
 void model_walk(const struct model *model, const struct model_stage *stage,
-                const struct model_memory *memory, enum model_use use)
+                const struct model_memory *memory, enum pass_direction direction)
 {
     uint64_t first, count;
     model_stage_units(model, stage, &first, &count);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t unit = use == MODEL_FORWARD ? first + i : first + count - 1 - i;
-        acquire_unit(model, stage, memory, unit, use);
-        release_unit(model, stage, memory, unit, use);
+        uint64_t unit = direction == MODEL_FORWARD ? first + i : first + count - 1 - i;
+        acquire_unit(model, stage, memory, unit, direction);
+        release_unit(model, stage, memory, unit, direction);
     }
 }
 

@@ -17,8 +17,8 @@
 /* Below 2^48, so that byte counts and sums never overflow. */
 #define PARAMS_ELEMENTS_MAX (UINT64_C(1) << 48)
 
-static int grow(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
-                struct err *err)
+static int grow_list(void **list, uint64_t *capacity, uint64_t count, size_t element_bytes,
+                     struct err *err)
 {
     if (count < *capacity)
         return 0;
@@ -50,11 +50,11 @@ static int set_name(char target[PARAMS_NAME_BYTES_MAX], const char *name, struct
 
 int params_begin_unit(struct params *params, const char *name, struct err *err)
 {
-    int status = grow((void **)&params->groups, &params->groups_capacity, params->groups_count,
-                      sizeof *params->groups, err);
+    int status = grow_list((void **)&params->groups, &params->groups_capacity, params->groups_count,
+                           sizeof *params->groups, err);
     if (status == 0)
-        status = grow((void **)&params->units, &params->units_capacity, params->units_count,
-                      sizeof *params->units, err);
+        status = grow_list((void **)&params->units, &params->units_capacity, params->units_count,
+                           sizeof *params->units, err);
     struct param_group unit = {
         .first = params->count, .offset = params->elements, .trained_offset = params->elements};
     if (status == 0)
@@ -72,8 +72,8 @@ int params_add(struct params *params, const struct param_spec *spec, uint64_t *r
     assert(params->units_count > 0 && params->groups_count == params->units_count &&
            spec->rows > 0);
     struct param_group *unit = &params->units[params->units_count - 1];
-    int status =
-        grow((void **)&params->list, &params->capacity, params->count, sizeof *params->list, err);
+    int status = grow_list((void **)&params->list, &params->capacity, params->count,
+                           sizeof *params->list, err);
     if (status < 0)
         return status;
     struct param param = {.rank = spec->cols ? 2 : 1,
@@ -130,7 +130,7 @@ const struct param *params_find(const struct params *params, const char *name)
 }
 
 /* End of the parameter in the arena, including padding. */
-static uint64_t end_of(const struct params *params, uint64_t index)
+static uint64_t param_end(const struct params *params, uint64_t index)
 {
     return index + 1 < params->count ? params->list[index + 1].offset : params->elements;
 }
@@ -148,7 +148,8 @@ static uint64_t count_params(const struct params *params, uint64_t first, uint64
     return sum;
 }
 
-static void join(struct param_group *group, const char *first_name, const struct param_group *unit)
+static void join_unit(struct param_group *group, const char *first_name,
+                      const struct param_group *unit)
 {
     group->count += unit->count;
     group->elements += unit->elements;
@@ -169,7 +170,7 @@ void params_join_units(struct params *params, uint64_t group_params_min)
             first_name = unit->name;
             had = 0;
         } else {
-            join(&params->groups[params->groups_count - 1], first_name, unit);
+            join_unit(&params->groups[params->groups_count - 1], first_name, unit);
         }
         had += count;
         left -= count;
@@ -197,7 +198,7 @@ void params_lay_out_trained(struct params *params)
         assert(!param->neighbor || param->frozen == param[-1].frozen);
         param->trained_offset = params->trained_elements;
         if (!param->frozen)
-            params->trained_elements += end_of(params, i) - param->offset;
+            params->trained_elements += param_end(params, i) - param->offset;
     }
     lay_out_groups(params, params->units, params->units_count);
     lay_out_groups(params, params->groups, params->groups_count);
@@ -215,7 +216,7 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
         return false;
     struct params_span span = {.offset = list[i].offset, .trained_offset = list[i].trained_offset};
     for (; i < g->count && !list[i].frozen; i++)
-        span.elements = end_of(params, g->first + i) - span.offset;
+        span.elements = param_end(params, g->first + i) - span.offset;
     *next = i;
     *ret_span = span;
     return true;
@@ -233,7 +234,7 @@ bool params_trained_offset(const struct params *params, uint64_t unit, uint64_t 
     return !param->frozen;
 }
 
-static void put(void *arena, enum dtype dtype, uint64_t element, double value)
+static void store_value(void *arena, enum dtype dtype, uint64_t element, double value)
 {
     if (dtype == DTYPE_F64)
         ((double *)arena)[element] = value;
@@ -252,9 +253,9 @@ static void fill_normal(const struct param *param, uint64_t start, uint64_t seed
         const uint32_t *word = &random.word[i % 4];
         double radius = sqrt(-2.0 * log(((double)word[0] + 1.0) * 0x1p-32)) * param->deviation;
         double angle = 2.0 * M_PI * ((double)word[1] * 0x1p-32);
-        put(arena, dtype, start + i, radius * cos(angle));
+        store_value(arena, dtype, start + i, radius * cos(angle));
         if (i + 1 < param->count)
-            put(arena, dtype, start + i + 1, radius * sin(angle));
+            store_value(arena, dtype, start + i + 1, radius * sin(angle));
     }
 }
 
@@ -270,7 +271,7 @@ void params_init_group(const struct params *params, uint64_t group, uint64_t see
         if (param->init == PARAM_NORMAL)
             fill_normal(param, start, seed, dtype, memory);
         for (uint64_t i = 0; param->init == PARAM_ONES && i < param->count; i++)
-            put(memory, dtype, start + i, 1.0);
+            store_value(memory, dtype, start + i, 1.0);
     }
 }
 

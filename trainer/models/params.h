@@ -1,13 +1,13 @@
 /*
  * params — the tensors of a model in one arena, divided into units and groups.
  *
- * A unit is the embedding, a block or the head. A group is one or several adjacent units, which are
- * gathered, reduced and updated together. Tensors are stored in params_add order. A tensor starts
- * at a multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and up, are
+ * A unit is the embedding, a block or the head. A group is one or more adjacent units, gathered,
+ * reduced and updated together. Tensors are stored in params_add order. A tensor starts at a
+ * multiple of PARAMS_ALIGN elements unless it is a neighbor: q, k and v, or gate and up, are
  * contiguous so that one product computes them. Padding is always zero.
  *
- * Arenas of gradients and moments omit frozen parameters: they have trained_elements, and a
- * parameter is at its trained_offset.
+ * Arenas of gradients and moments omit frozen parameters: they have trained_elements elements, and
+ * a parameter is at its trained_offset.
  */
 #ifndef MILLRACE_TRAINER_MODELS_PARAMS_H
 #define MILLRACE_TRAINER_MODELS_PARAMS_H
@@ -80,7 +80,7 @@ uint64_t params_group_of(const struct params *params, uint64_t unit);
  * neighbors. */
 void params_lay_out_trained(struct params *params);
 
-/* A range of a group that is contiguous in both kinds of arenas, with padding. */
+/* A range of a group that is contiguous in both kinds of arenas, including padding. */
 struct params_span {
     uint64_t offset, trained_offset, elements;
 };
@@ -91,10 +91,11 @@ bool params_next_span(const struct params *params, uint64_t group, uint64_t *nex
 bool params_trained_offset(const struct params *params, uint64_t unit, uint64_t offset,
                            uint64_t *ret_offset);
 
-/* Writes initial values, F32 or F64, to host memory: Box-Muller of Philox, keyed by (seed, XXH3 of
- * the name), with the element index as its counter. They do not depend on the layout. */
+/* Writes initial values, F32 or F64, to host memory. Normal values are Box-Muller transforms of
+ * Philox, keyed by (seed, XXH3 of the name), with the element index as its counter. Values do not
+ * depend on the layout. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
-/* Same for one group; memory is its start. */
+/* Same for one group, which starts at memory. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
                        void *memory);
 

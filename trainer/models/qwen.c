@@ -43,15 +43,15 @@ static const struct hf_entry qwen3_entries[] = {
 static const struct hf_model hf_qwen2 = {.type = "qwen2",
                                          .architecture = "Qwen2ForCausalLM",
                                          .block_prefix = "model.layers",
-                                         .outside = model_llama_outside,
-                                         .inside = model_llama_inside,
+                                         .model_tensors = model_llama_tensors,
+                                         .block_tensors = model_llama_block_tensors,
                                          .entries = qwen2_entries,
                                          .marker = "blocks.0.attn.q.bias"};
 static const struct hf_model hf_qwen3 = {.type = "qwen3",
                                          .architecture = "Qwen3ForCausalLM",
                                          .block_prefix = "model.layers",
-                                         .outside = model_llama_outside,
-                                         .inside = model_llama_inside,
+                                         .model_tensors = model_llama_tensors,
+                                         .block_tensors = model_llama_block_tensors,
                                          .entries = qwen3_entries,
                                          .marker = "blocks.0.attn.q_norm.weight"};
 

@@ -28,7 +28,7 @@ static int check(const struct model_config *model, struct err *err)
 }
 
 /* Small models learn faster with initial deviations of 1/sqrt(inputs), which preserve the scale of
- * a block's input, than with GPT-2's 0.02. A zero head learns more slowly. */
+ * a block's input, than with GPT-2's 0.02. A zero-initialized head learns more slowly. */
 static struct block_config block(const struct model_config *config)
 {
     struct block_config block = model_classic_block(config);

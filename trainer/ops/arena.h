@@ -13,7 +13,7 @@
 
 enum { ARENA_ALIGN_BYTES = 256 };
 
-/* Sums and products saturate at this size; opening a model rejects it. */
+/* Sums and products saturate at this size, which model_open rejects. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 56)
 
 struct arena_layout {

@@ -4,8 +4,8 @@
  * Time is always charged to exactly one category. Switching to another category costs one clock
  * reading and one addition.
  *
- * Threads: only the owner. A GPU has a separate timer, which reads the GPU's clock when a switch
- * executes in its stream (`switch_category` in ops.h).
+ * Owner thread only. A GPU has a separate timer, which reads the GPU's clock when a switch executes
+ * in its stream (`switch_category` in ops.h).
  */
 #ifndef MILLRACE_TRAINER_OPS_CATEGORY_TIMER_H
 #define MILLRACE_TRAINER_OPS_CATEGORY_TIMER_H
@@ -17,10 +17,10 @@
 enum time_category {
     TIME_OTHER, /* progress output and everything not listed below */
     TIME_LOAD,  /* waiting for a micro-batch and copying it */
-    /* these four are measured separately only if the device does not queue */
+    /* these four are measured separately only if the device does not queue work */
     TIME_FORWARD,
     TIME_BACKWARD, /* including losses */
-    TIME_REDUCE,   /* reducing gradients over micro-batches and ranks, and their norm */
+    TIME_REDUCE,   /* reducing gradients over micro-batches and ranks; their norm */
     TIME_UPDATE,
     TIME_QUEUE,    /* host time spent queueing, if the device queues */
     TIME_DEVICE,   /* host time spent waiting for the device, if it queues */

@@ -31,8 +31,8 @@ struct gradient_clip_input {
     int64_t valid_count; /* in the global batch; gradients are sums over these items */
     double clip_norm;    /* 0: off */
     double clip_value;   /* per element, applied after norm clipping; 0: off */
-    /* scheduled[i] applies after first_update + i updates; the last one applies if no step is
-     * skipped. */
+    /* scheduled[i] applies after first_update + i updates. If no step is skipped, the last entry
+     * applies. */
     uint64_t first_update;
     struct scheduled_scalars scheduled[UNREAD_STEPS_MAX + 1];
 };

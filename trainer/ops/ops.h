@@ -52,8 +52,8 @@ struct norm_shape {
     enum norm_kind kind;
     uint64_t rows, cols;
     double epsilon;
-    /* Rows are contiguous within a group of group_rows; groups are group_stride elements apart,
-     * such as the q heads in qkv. 0: all rows are contiguous. */
+    /* Groups of group_rows contiguous rows, such as a token's q heads in qkv, start group_stride
+     * elements apart. group_rows 0: all rows are contiguous. */
     uint64_t group_rows, group_stride;
 };
 
@@ -65,7 +65,7 @@ SHARED_INLINE uint64_t norm_row_offset(const struct norm_shape *shape, uint64_t 
                              : row * shape->cols;
 }
 
-/* Maximum number of columns for a gradient computed in place. */
+/* Maximum columns of a norm whose gradient is computed in place. */
 enum { NORM_IN_PLACE_COLS_MAX = 256 };
 
 /* qkv is [batch * tokens, (heads + 2 * kv_heads) * head_dim]: all q heads, then k, then v. Scores
@@ -81,7 +81,7 @@ static inline bool attn_shape_is_valid(const struct attn_shape *s)
            s->heads % s->kv_heads == 0;
 }
 
-/* Row item * tokens + t of the logits has the target targets[item * target_stride + t]. Rows are
+/* The target of logits row item * tokens + t is targets[item * target_stride + t]. Rows are
  * `stride` elements apart; columns from `classes` on are padding. */
 struct xent_shape {
     uint64_t items, tokens, target_stride, classes, stride;
@@ -93,7 +93,7 @@ struct xent_mix {
     const float *weights; /* of the first target, 0..1; the second has 1 - weight */
 };
 
-/* Weight decay is selected per block of this many elements. */
+/* Weight decay is enabled per block of this many elements. */
 enum { OPS_DECAY_ELEMENTS = 64 };
 
 /* Arrays of `count` elements of the master type, except compute and decays. */
@@ -141,16 +141,16 @@ struct ops_table {
     /* out: [batch * tokens, heads * head_dim]. lse: [batch, heads, tokens], master: the log-sum-exp
      * of the scores. Memory is linear in tokens. */
     /* row_starts: [batch * tokens], the first key that each row attends to, at most its own
-     * position. NULL: all 0, with the same bits. */
+     * position. NULL: equivalent to all 0. */
     void (*attn_fwd)(struct ops *ops, const struct attn_shape *shape, void *out, void *lse,
                      const void *qkv, const int32_t *row_starts);
-    /* Writes all of d_qkv. scratch: attn_bwd_scratch elements of the master type; NULL if 0.
+    /* Writes all of d_qkv. scratch: attn_bwd_scratch_elements() of the master type; NULL if 0.
      * row_starts must equal those of the forward pass. */
     void (*attn_bwd)(struct ops *ops, const struct attn_shape *shape, void *d_qkv,
                      const void *d_out, const void *qkv, const void *out, const void *lse,
                      const int32_t *row_starts, void *scratch);
-    uint64_t (*attn_bwd_scratch)(struct ops *ops, const struct attn_shape *shape);
-    /* Computes the angles that rope of this shape requires. -ENOMEM, -EINVAL. */
+    uint64_t (*attn_bwd_scratch_elements)(struct ops *ops, const struct attn_shape *shape);
+    /* Computes the angles that rope needs for this shape. -ENOMEM, -EINVAL. */
     int (*plan_rope)(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
                      struct err *err);
     /* Rotary position embedding, in place on the q and k heads of qkv (Su et al., "RoFormer",
@@ -177,12 +177,12 @@ struct ops_table {
                       const void *table, const void *positions, uint64_t items, uint64_t tokens,
                       uint64_t cols);
     /* d_table (master) = sums in row order, without atomics; all `vocabulary` rows are written.
-     * by_id: the rows of d_out (item * tokens + t) sorted by id, then by row; NULL if
-     * embed_bwd_wants_order is false. */
+     * rows_by_id: the rows of d_out (item * tokens + t) sorted by id, then by row; NULL if
+     * embed_bwd_needs_rows_by_id is false. */
     void (*embed_bwd)(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
-                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
-                      uint64_t cols, uint64_t vocabulary, bool accumulate);
-    bool embed_bwd_wants_order;
+                      uint64_t id_stride, const int32_t *rows_by_id, uint64_t items,
+                      uint64_t tokens, uint64_t cols, uint64_t vocabulary, bool accumulate);
+    bool embed_bwd_needs_rows_by_id;
     /* out[item * rows + r] = x[item * rows + r] + positions[r]. Backward: d_positions = sums over
      * items. */
     void (*positions_fwd)(struct ops *ops, void *out, const void *x, const void *positions,
@@ -202,11 +202,11 @@ struct ops_table {
     /* Softmax cross-entropy. With gradient_scale (device memory; may be NULL), logits become
      * *gradient_scale * (softmax - onehot), the gradient of the scaled *sum* of losses, and 0 in
      * the padding. Rows with target < 0 have zero gradient and loss. losses: F64 [rows]. correct:
-     * U8 [rows], 1 if the first largest logit is the target.
+     * U8 [rows], 1 if the target is the first of the largest logits.
      *
      * With mix (may be NULL), onehot and loss are weighted sums over both targets, and correct
-     * refers to the target with the larger weight, or the first on a tie. A weight of 1 gives the
-     * same bits as no mix. */
+     * refers to the target with the larger weight, or the first on a tie. A weight of 1 is
+     * bit-identical to a NULL mix. */
     void (*xent)(struct ops *ops, const struct xent_shape *shape, void *logits, double *losses,
                  uint8_t *correct, const int32_t *targets, const struct xent_mix *mix,
                  const double *gradient_scale);
@@ -224,13 +224,13 @@ struct ops_table {
     /* Applies a rule (trainer/ops/rules/) unless scalars->is_skipped. */
     void (*update)(struct ops *ops, enum update_rule rule, const struct update_options *options,
                    const struct update_arrays *arrays, const struct update_scalars *scalars);
-    void (*to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
+    void (*convert_to_compute)(struct ops *ops, void *compute, const void *master, uint64_t count);
     /* sums[row] = sum of squares of x[row, ...] (master), in double and a fixed order. */
     void (*row_sumsq)(struct ops *ops, double *sums, const void *x, uint64_t rows, uint64_t cols);
     /* Adds terms to the words of a struct exact_sum (base/numeric/exact_sum.h). */
-    void (*exact_add)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
-    /* *word += number of flags that are 1; the others must be 0. */
-    void (*count_add)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
+    void (*add_to_exact_sum)(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
+    /* *word += the sum of flags, each 0 or 1. */
+    void (*add_flag_count)(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 
     /* gradient_clip_compute (trainer/ops/gradient_clip.h). All but `input` is in device memory. */
     void (*clip_gradients)(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
@@ -241,7 +241,7 @@ struct ops_table {
     void (*switch_category)(struct ops *ops, struct category_timer *timer,
                             enum time_category category);
 
-    /* Appends everything that determines the bits: device, library versions, algorithms. */
+    /* Appends everything that determines result bits: device, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
     /* Blocks. Returns the first failure since the last call. */
     int (*sync)(struct ops *ops, struct err *err);
@@ -261,12 +261,12 @@ struct ops_table {
     HOOK(plan_gemm) HOOK(gemm) HOOK(bias_bwd) HOOK(norm_fwd) HOOK(norm_bwd) HOOK(attn_fwd)         \
     HOOK(attn_bwd) HOOK(rope) HOOK(gelu_fwd) HOOK(gelu_bwd) HOOK(swiglu_fwd) HOOK(swiglu_bwd)      \
     HOOK(add) HOOK(embed_fwd) HOOK(embed_bwd) HOOK(positions_fwd) HOOK(positions_bwd)              \
-    HOOK(patches) HOOK(pool_fwd) HOOK(pool_bwd) HOOK(xent) HOOK(tree_add) HOOK(narrow)             \
-    HOOK(widen) HOOK(update) HOOK(row_sumsq)
+    HOOK(patches) HOOK(pool_fwd) HOOK(pool_bwd) HOOK(xent) HOOK(tree_add) HOOK(narrow) HOOK(widen) \
+    HOOK(update) HOOK(row_sumsq)
 #define OPS_UNTYPED_HOOKS(HOOK)                                                                    \
-    HOOK(plan_rows) HOOK(plan_attn) HOOK(attn_bwd_scratch) HOOK(plan_rope) HOOK(to_compute)        \
-    HOOK(exact_add) HOOK(count_add) HOOK(clip_gradients) HOOK(numerics_id) HOOK(sync)              \
-    HOOK(status) HOOK(close)
+    HOOK(plan_rows) HOOK(plan_attn) HOOK(attn_bwd_scratch_elements) HOOK(plan_rope)                \
+    HOOK(convert_to_compute) HOOK(add_to_exact_sum) HOOK(add_flag_count) HOOK(clip_gradients)      \
+    HOOK(numerics_id) HOOK(sync) HOOK(status) HOOK(close)
 /* clang-format on */
 
 /* The first member of every backend's struct. Immutable. */

@@ -1,6 +1,6 @@
 /*
- * ops_graph — a repeated part of a step. If the device supports graphs (device.h), one host call
- * launches hundreds of operations.
+ * ops_graph — records and launches a repeated part of a step. If the device supports graphs
+ * (device.h), one host call launches hundreds of operations.
  *
  *     ops_graph_init(&graph, ops, variants_count, err);
  *     ops_graph_run(&graph, variant, queue_pass, &pass, err);
@@ -8,8 +8,8 @@
  * The queued operations, with their addresses and host values, may depend only on the variant; all
  * other inputs are in device memory. The very first run is queued directly, so that resources
  * created lazily exist before a recording. After that, the first run of each variant is recorded
- * and later runs launch the recording. Without graphs every run is queued directly. Either way the
- * bits are the same.
+ * and later runs launch the recording. Without graphs every run is queued directly. Results are
+ * bit-identical either way.
  */
 #ifndef MILLRACE_TRAINER_OPS_OPS_GRAPH_H
 #define MILLRACE_TRAINER_OPS_OPS_GRAPH_H
@@ -32,7 +32,7 @@ int ops_graph_init(struct ops_graph *graph, struct ops *ops, uint32_t variants_c
                    struct err *err);
 /* Safe on a zeroed graph. No run may be in progress. */
 void ops_graph_deinit(struct ops_graph *graph);
-/* Queues the work of queue(context). -EIO if recording fails, or the ops' own failure. */
+/* Queues the work of queue(context). -EIO if recording fails, or the failure of the ops. */
 int ops_graph_run(struct ops_graph *graph, uint32_t variant, void (*queue)(void *context),
                   void *context, struct err *err);
 

@@ -14,7 +14,7 @@ struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t r
 
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows)
 {
-    const struct scaler_options options = {SCALER_FIRST, SCALER_MIN, SCALER_CLEAN_STEPS, 1};
+    const struct scaler_options options = {SCALER_INITIAL, SCALER_MIN, SCALER_WINDOW_STEPS, 1};
     return is_dynamic ? scaler_begin_with(&options, rows) : (struct scaler){.scale = 1, .rows = 1};
 }
 

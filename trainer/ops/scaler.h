@@ -1,6 +1,6 @@
 /*
- * scaler — loss scaling, which keeps fp16 gradients from underflowing and overflowing. CPU code and
- * kernels share the update rule.
+ * scaler — loss scaling, which keeps fp16 gradients from underflowing and overflowing. The CPU and
+ * CUDA kernels share the update rule.
  *
  * The scale doubles after `window` steps without an overflow. An overflow halves it and skips the
  * step (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler). With a
@@ -8,8 +8,7 @@
  * Scales are powers of two, so scaling and unscaling are exact.
  *
  * The scale applies to the mean loss of a micro-batch. Gradients are sums over its rows, so the
- * factor on the sum is the scale divided by the number of rows, which is first rounded up to a
- * power of two.
+ * factor on the sum is scale / rows, with rows rounded up to a power of two.
  */
 #ifndef MILLRACE_TRAINER_OPS_SCALER_H
 #define MILLRACE_TRAINER_OPS_SCALER_H
@@ -19,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SCALER_FIRST = 1 << 16, SCALER_MIN = 1, SCALER_MAX = 1 << 24, SCALER_CLEAN_STEPS = 2000 };
+enum { SCALER_INITIAL = 1 << 16, SCALER_MIN = 1, SCALER_MAX = 1 << 24, SCALER_WINDOW_STEPS = 2000 };
 
 /* Immutable. first and min: powers of two from SCALER_MIN to SCALER_MAX. window, hysteresis: at
  * least 1. */
@@ -39,7 +38,7 @@ struct scaler {
     double rows;                /* rows of a micro-batch, rounded up to a power of two */
 };
 
-/* Uses SCALER_FIRST, SCALER_MIN, a window of SCALER_CLEAN_STEPS, and no hysteresis. */
+/* Uses SCALER_INITIAL, SCALER_MIN, a window of SCALER_WINDOW_STEPS, and no hysteresis. */
 struct scaler scaler_begin(bool is_dynamic, uint64_t rows);
 /* Always dynamic. */
 struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows);

@@ -24,7 +24,7 @@ const char *optimizer_rule_name(enum update_rule rule)
 
 unsigned optimizer_moments_count(const struct optimizer_options *options)
 {
-    return update_moments(options->rule, &options->update);
+    return update_moment_count(options->rule, &options->update);
 }
 
 const char *optimizer_moment_name(enum update_rule rule, unsigned moment)
@@ -41,7 +41,8 @@ static uint64_t moment_bytes(const struct optimizer *optimizer)
  * staging copies would not be faster. */
 static unsigned moments_kind(const struct optimizer *optimizer)
 {
-    return mem_for(optimizer->options.offloaded ? MEM_PINNED : MEM_DEVICE, MEM_FOR_OPTIMIZER);
+    return mem_for(optimizer->options.offloads_moments ? MEM_PINNED : MEM_DEVICE,
+                   MEM_FOR_OPTIMIZER);
 }
 
 static void *element_at(const struct optimizer *optimizer, const void *arena, uint64_t element)
@@ -147,8 +148,8 @@ void optimizer_deinit(struct optimizer *optimizer)
 }
 
 void optimizer_sum_squares(struct optimizer *optimizer,
-                           const void *(*part)(void *context, uint64_t group), void *context,
-                           int64_t *words)
+                           const void *(*part_gradients)(void *context, uint64_t group),
+                           void *context, int64_t *words)
 {
     struct ops *ops = optimizer->ops;
     const struct partition *partition = optimizer->partition;
@@ -161,13 +162,13 @@ void optimizer_sum_squares(struct optimizer *optimizer,
         if (rows.count == 0 || param->frozen)
             continue;
         ops->table->row_sumsq(ops, sums,
-                              element_at(optimizer, part(context, param->group),
+                              element_at(optimizer, part_gradients(context, param->group),
                                          param->trained_offset + rows.first * cols - own.offset),
                               rows.count, cols);
         sums += rows.count;
     }
     if (optimizer->row_sums_count > 0)
-        ops->table->exact_add(ops, words, optimizer->row_sums, optimizer->row_sums_count);
+        ops->table->add_to_exact_sum(ops, words, optimizer->row_sums, optimizer->row_sums_count);
 }
 
 struct scheduled_scalars optimizer_scheduled_scalars(const struct optimizer *optimizer,

@@ -18,8 +18,8 @@ struct optimizer_options {
     enum update_rule rule;
     struct update_options update;
     double clip_norm, clip_value; /* 0: none */
-    /* Keeps moments in pinned memory. */
-    bool offloaded;
+    /* keeps moments in pinned memory */
+    bool offloads_moments;
 };
 
 /* The value of optimizer.type, such as "adamw". */
@@ -45,13 +45,13 @@ int optimizer_init(struct optimizer *optimizer, const struct optimizer_options *
 void optimizer_deinit(struct optimizer *optimizer);
 
 /* Queues operations that add the squares of the gradients in this rank's parts to the words of an
- * exact_sum in device memory. Each row is summed in fp64; the row sums are added exactly. part:
- * returns the gradients of a group's part. */
+ * exact_sum in device memory. Each row is summed in fp64; the row sums are added exactly.
+ * part_gradients: returns the gradients of a group's part. */
 void optimizer_sum_squares(struct optimizer *optimizer,
-                           const void *(*part)(void *context, uint64_t group), void *context,
-                           int64_t *words);
+                           const void *(*part_gradients)(void *context, uint64_t group),
+                           void *context, int64_t *words);
 
-/* For the update that follows `updates` completed ones. */
+/* The scalars of the update after `updates` completed ones. */
 struct scheduled_scalars optimizer_scheduled_scalars(const struct optimizer *optimizer,
                                                      uint64_t updates, double lr);
 

@@ -91,10 +91,10 @@ static void close_stream(struct weights *weights)
     device->ops->stream_close(device, weights->stream);
 }
 
-static void record_group_order(void *context, uint64_t group, enum model_use use)
+static void record_group_order(void *context, uint64_t group, enum pass_direction direction)
 {
     struct weights *weights = context;
-    (void)use;
+    (void)direction;
     if (weights->order)
         weights->order[weights->order_count] = group;
     weights->order_count++;

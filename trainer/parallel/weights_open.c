@@ -200,8 +200,8 @@ int weights_refresh(struct weights *weights, struct err *err)
     for (uint64_t g = 0; g < weights->options.partition->params->groups_count && !status; g++) {
         uint64_t elements = own_shard(weights, g).elements;
         if (has_separate_compute(&weights->options) && elements > 0)
-            ops->table->to_compute(ops, weights_compute_shard(weights, g),
-                                   weights_shard(weights, g), elements);
+            ops->table->convert_to_compute(ops, weights_compute_shard(weights, g),
+                                           weights_shard(weights, g), elements);
         status = weights_finish_update(weights, g, err);
     }
     return status;

@@ -187,7 +187,7 @@ static void simulate_pass(struct run *run, uint64_t round, const struct model_me
                                       .vision.labels = any,
                                       .language.tokens = any,
                                       .language.targets = any,
-                                      .language.by_token = any,
+                                      .language.rows_by_token = any,
                                       .loss_scale = &run->queue.device_record->clip.loss_factor};
     if (!reduction_has_micro_batch(run->update.reduction, round)) {
         model_walk(run->compute.model, &run->compute.stage, memory, MODEL_FORWARD);

@@ -190,7 +190,7 @@ struct optimizer_options run_optimizer_options(const struct run *run)
                    .weight_decay = c->optimizer.weight_decay},
         .clip_norm = c->optimizer.clip_norm,
         .clip_value = c->optimizer.clip_value,
-        .offloaded = c->parallel.offload.optimizer,
+        .offloads_moments = c->parallel.offload.optimizer,
     };
 }
 

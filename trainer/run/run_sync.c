@@ -61,11 +61,11 @@ struct walk {
     struct err *err;
 };
 
-static void acquire_group(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct walk *walk = context;
     struct run *run = walk->run;
-    (void)use;
+    (void)direction;
     weights_acquire(&run->compute.weights, group);
     if (walk->status || weights_status(&run->compute.weights, NULL))
         return;
@@ -74,10 +74,10 @@ static void acquire_group(void *context, uint64_t group, enum model_use use)
         add_group(run, group, run->compute.weights.group_weights[group]);
 }
 
-static void release_group(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct walk *walk = context;
-    (void)use;
+    (void)direction;
     weights_release(&walk->run->compute.weights, group);
 }
 

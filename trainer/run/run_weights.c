@@ -4,7 +4,7 @@
 #include "trainer/run/run.h"
 
 #include "trainer/config/strategy.h"
-#include "trainer/models/init.h"
+#include "trainer/models/initial_weights.h"
 
 #include "base/hash.h"
 #include "base/os/machine.h"
@@ -87,7 +87,7 @@ int run_open_weights(struct run *run, struct err *err)
 }
 
 /* Fills one group at a time, so that no rank ever holds all weights. init NULL: random. */
-static int fill_groups(struct run *run, struct init *init, struct err *err)
+static int fill_groups(struct run *run, struct initial_weights *init, struct err *err)
 {
     const struct params *params = run->compute.params;
     void *host =
@@ -97,7 +97,7 @@ static int fill_groups(struct run *run, struct init *init, struct err *err)
         if (init) {
             size_t bytes = params->groups[g].elements * ops_master_bytes(run->compute.ops);
             memset(host, 0, bytes);
-            status = init_load_group(init, g, host, err);
+            status = initial_weights_load_group(init, g, host, err);
             const uint64_t hashes[] = {run->weights_fingerprint, hash_64(host, bytes)};
             run->weights_fingerprint = hash_64(hashes, sizeof hashes);
         } else {
@@ -112,17 +112,17 @@ static int fill_groups(struct run *run, struct init *init, struct err *err)
 
 static int fill_from(struct run *run, const char *path, struct err *err)
 {
-    struct init *init = NULL;
+    struct initial_weights *init = NULL;
     struct io *io;
     assert(run->compute.ops->master == DTYPE_F32);
     int status = io_open(path, NULL, &io, err);
     if (status)
         return status;
-    status = init_open(io, path, model_config_of(run->compute.model), run->compute.params,
-                       run->options->log, &init, err);
+    status = initial_weights_open(io, path, model_config_of(run->compute.model),
+                                  run->compute.params, run->options->log, &init, err);
     if (!status)
         status = fill_groups(run, init, err);
-    init_close(init);
+    initial_weights_close(init);
     io_close(io);
     if (!status)
         run_log(run, "weights: from %s", path);
@@ -134,19 +134,19 @@ int run_init_weights(struct run *run, const char *init, struct err *err)
     return init ? fill_from(run, init, err) : fill_groups(run, NULL, err);
 }
 
-static void acquire_group(void *context, uint64_t group, enum model_use use)
+static void acquire_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct run *run = context;
     weights_acquire(&run->compute.weights, group);
-    if (use == MODEL_BACKWARD)
+    if (direction == MODEL_BACKWARD)
         reduction_acquire(run->update.reduction, group);
 }
 
-static void release_group(void *context, uint64_t group, enum model_use use)
+static void release_group(void *context, uint64_t group, enum pass_direction direction)
 {
     struct run *run = context;
     weights_release(&run->compute.weights, group);
-    if (use == MODEL_BACKWARD)
+    if (direction == MODEL_BACKWARD)
         reduction_release(run->update.reduction, group);
 }
 

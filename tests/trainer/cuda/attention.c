@@ -346,10 +346,10 @@ static void the_workspace_is_linear_in_tokens(void **state)
 {
     (void)state;
     struct attn_shape shape = {2, 1 << 10, 4, 2, 64, true};
-    uint64_t floats = cuda_attention_bwd_workspace(&shape);
+    uint64_t floats = cuda_attention_bwd_workspace_floats(&shape);
     assert_true(floats <= 3 * shape.batch * shape.tokens * shape.heads);
     shape.tokens = 1 << 20;
-    assert_int_equal(cuda_attention_bwd_workspace(&shape), floats << 10);
+    assert_int_equal(cuda_attention_bwd_workspace_floats(&shape), floats << 10);
 }
 
 static void unsupported_shapes_are_refused(void **state)

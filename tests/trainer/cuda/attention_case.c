@@ -119,7 +119,8 @@ struct attention_result attention_on_cpu(const struct attn_shape *shape, const d
     struct err err;
     assert_ok(ops_cpu_open(NULL, DTYPE_F64, 1, &ops, &err), &err);
     assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
-    double *scratch = malloc((ops->table->attn_bwd_scratch(ops, shape) + 1) * sizeof *scratch);
+    double *scratch =
+        malloc((ops->table->attn_bwd_scratch_elements(ops, shape) + 1) * sizeof *scratch);
     ops->table->attn_fwd(ops, shape, result.out, result.lse, qkv, row_starts);
     ops->table->attn_bwd(ops, shape, result.d_qkv, d_out, qkv, result.out, result.lse, row_starts,
                          scratch);
@@ -134,7 +135,7 @@ struct attention_result attention_on_device(enum dtype dtype, const struct attn_
                                             const int32_t *row_starts)
 {
     struct attention_sizes sizes = attention_sizes_of(shape);
-    uint64_t workspace_floats = cuda_attention_bwd_workspace(shape);
+    uint64_t workspace_floats = cuda_attention_bwd_workspace_floats(shape);
     int32_t *starts = NULL;
     if (row_starts)
         starts = cuda_case_bytes(row_starts, shape->batch * shape->tokens * sizeof *starts);

@@ -34,10 +34,10 @@ static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows
     void *x = cuda_case_array(dtype, x_values, rows * cols);
     float *out =
         before ? cuda_case_array(DTYPE_F32, before, cols) : cuda_case_blank(DTYPE_F32, cols);
-    float *workspace = cuda_case_blank(DTYPE_F32, cuda_bias_bwd_workspace(rows, cols));
+    float *workspace = cuda_case_blank(DTYPE_F32, cuda_bias_bwd_workspace_floats(rows, cols));
     cuda_ok(cuda_bias_bwd(dtype, out, x, rows, cols, before != NULL, workspace, NULL));
     double *found = cuda_case_read(DTYPE_F32, out, cols);
-    free(cuda_case_read(DTYPE_F32, workspace, cuda_bias_bwd_workspace(rows, cols)));
+    free(cuda_case_read(DTYPE_F32, workspace, cuda_bias_bwd_workspace_floats(rows, cols)));
     cuda_case_free(x);
     cuda_case_free(out);
     cuda_case_free(workspace);

@@ -47,13 +47,13 @@ static void outcome_deinit(struct outcome *outcome)
 }
 
 /* Sorts rows by token, then by row. */
-static void order_rows(const int32_t *tokens, int32_t *by_token)
+static void order_rows(const int32_t *tokens, int32_t *rows_by_token)
 {
     int count = 0;
     for (int token = 0; token < VOCABULARY; token++)
         for (int row = 0; row < ROWS; row++)
             if (tokens[row / BLOCK * (BLOCK + 1) + row % BLOCK] == token)
-                by_token[count++] = row;
+                rows_by_token[count++] = row;
     assert_int_equal(count, ROWS);
 }
 
@@ -72,24 +72,24 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     static const double one = 1;
     const struct model_stage stage = {0, 1, true, true};
     const struct params *params = model_params(model);
-    int32_t tokens[ITEMS * (BLOCK + 1)], by_token[ROWS];
+    int32_t tokens[ITEMS * (BLOCK + 1)], rows_by_token[ROWS];
     struct err err;
     for (int i = 0; i < ITEMS * (BLOCK + 1); i++)
         tokens[i] = (int32_t)(philox(7, 3, (uint64_t)i).word[0] % VOCABULARY);
-    order_rows(tokens, by_token);
+    order_rows(tokens, rows_by_token);
     double *zeros = calloc(params->trained_elements, sizeof *zeros);
     assert_non_null(zeros);
     void *weights = make_weights(params, ops);
     void *gradients = cuda_case_array(DTYPE_F32, zeros, params->trained_elements);
     void *losses = cuda_case_blank(DTYPE_F64, ROWS), *correct = cuda_case_bytes(zeros, ROWS);
     void *scale = cuda_case_bytes(&one, sizeof one), *ids = cuda_case_bytes(tokens, sizeof tokens),
-         *rows = cuda_case_bytes(by_token, sizeof by_token);
+         *rows = cuda_case_bytes(rows_by_token, sizeof rows_by_token);
     const struct model_activations activations = {
         .memory =
             cuda_case_blank(DTYPE_F32, model_activation_bytes(model, &stage) / sizeof(float))};
     const struct model_memory memory = {.weights = weights, .gradients = gradients};
     const struct model_input input = {
-        .language.tokens = ids, .language.by_token = rows, .loss_scale = scale};
+        .language.tokens = ids, .language.rows_by_token = rows, .loss_scale = scale};
     const struct model_result result = {losses, correct};
     /* the ops' stream does not wait until the arrays are initialized */
     cuda_ok(cudaDeviceSynchronize());

@@ -114,7 +114,7 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
          *d_out = cuda_case_array(dtype, in->d_out, count);
     void *weight = cuda_case_array(dtype, in->weight, shape->cols);
     void *bias = shape->kind == NORM_LAYER ? cuda_case_array(dtype, in->bias, shape->cols) : NULL;
-    float *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace(shape));
+    float *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace_floats(shape));
     cuda_ok(cuda_norm_fwd(
         dtype, shape,
         &(struct cuda_norm_fwd_arrays){device[OUT], device[MEAN], device[RSTD], x, weight, bias},
@@ -136,7 +136,7 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
             r.array[i] = cuda_case_read(dtype_of(dtype, i), device[i], count_of(shape, i));
             cuda_case_free(device[i]);
         }
-    free(cuda_case_read(DTYPE_F32, workspace, cuda_norm_bwd_workspace(shape)));
+    free(cuda_case_read(DTYPE_F32, workspace, cuda_norm_bwd_workspace_floats(shape)));
     cuda_case_free(x);
     cuda_case_free(d_out);
     cuda_case_free(weight);
@@ -256,7 +256,7 @@ static struct result heads_on_device(enum dtype dtype, const struct heads *h, si
     void *weight = cuda_case_array(dtype, h->weight, shape->cols);
     float *rstd = cuda_case_blank(DTYPE_F32, shape->rows),
           *d_weight = cuda_case_blank(DTYPE_F32, shape->cols),
-          *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace(shape));
+          *workspace = cuda_case_blank(DTYPE_F32, cuda_norm_bwd_workspace_floats(shape));
     cuda_ok(cuda_norm_fwd(
         dtype, shape,
         &(struct cuda_norm_fwd_arrays){out + skipped, NULL, rstd, x + skipped, weight, NULL},

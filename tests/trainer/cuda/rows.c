@@ -68,7 +68,7 @@ static void check_same_bits(const char *what, double **first, double *found, siz
 /* Ids for items * tokens rows, in an array with one extra id per item, which must not be read. */
 struct id_case {
     uint64_t items, tokens, cols, vocabulary;
-    int32_t *ids, *by_id;
+    int32_t *ids, *rows_by_id;
 };
 
 static uint64_t rows_of(const struct id_case *c)
@@ -87,7 +87,7 @@ static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t col
                         calloc(items * (tokens + 1), sizeof(int32_t)),
                         calloc(items * tokens, sizeof(int32_t))};
     assert_non_null(c.ids);
-    assert_non_null(c.by_id);
+    assert_non_null(c.rows_by_id);
     for (uint64_t i = 0; i < items * (tokens + 1); i++)
         c.ids[i] = INT32_MAX;
     for (uint64_t row = 0; row < rows_of(&c); row++) {
@@ -100,13 +100,13 @@ static struct id_case id_case_init(uint64_t items, uint64_t tokens, uint64_t col
     for (int32_t id = 0; (uint64_t)id < c.vocabulary; id++)
         for (uint64_t row = 0; row < rows_of(&c); row++)
             if (row_ids[row] == id)
-                c.by_id[at++] = (int32_t)row;
+                c.rows_by_id[at++] = (int32_t)row;
     return c;
 }
 
 static void id_case_deinit(struct id_case *c)
 {
-    free(c->ids), free(c->by_id);
+    free(c->ids), free(c->rows_by_id);
 }
 
 static struct id_case random_ids(uint64_t items, uint64_t tokens, uint64_t cols,
@@ -181,7 +181,7 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
                                    const double *d_out, bool accumulate)
 {
     size_t table_count = c->vocabulary * c->cols,
-           workspace_count = cuda_embed_bwd_workspace(rows_of(c), c->cols);
+           workspace_count = cuda_embed_bwd_workspace_floats(rows_of(c), c->cols);
     struct cuda_embed embed = {
         cuda_case_bytes(c->ids, c->items * (c->tokens + 1) * sizeof(int32_t)), c->tokens + 1,
         c->items, c->tokens, c->cols};
@@ -189,7 +189,7 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
         accumulate ? cuda_case_array(DTYPE_F32, d_table, table_count)
                    : cuda_case_blank(DTYPE_F32, table_count),
         cuda_case_array(DTYPES[dtype], d_out, rows_of(c) * c->cols),
-        cuda_case_bytes(c->by_id, rows_of(c) * sizeof(int32_t)),
+        cuda_case_bytes(c->rows_by_id, rows_of(c) * sizeof(int32_t)),
         cuda_case_blank(DTYPE_F32, workspace_count),
     };
     cuda_ok(cuda_embed_bwd(DTYPES[dtype], &embed, &arrays, c->vocabulary, accumulate, NULL));
@@ -198,7 +198,7 @@ static double *embed_bwd_on_device(int dtype, const struct id_case *c, const dou
     free(cuda_case_read(DTYPE_F32, arrays.workspace, workspace_count));
     cuda_case_free((void *)embed.ids), cuda_case_free(arrays.d_table),
         cuda_case_free((void *)arrays.d_out);
-    cuda_case_free((void *)arrays.by_id), cuda_case_free(arrays.workspace);
+    cuda_case_free((void *)arrays.rows_by_id), cuda_case_free(arrays.workspace);
     return found;
 }
 
@@ -285,12 +285,12 @@ static void one_id_may_have_nearly_all_rows(void **state)
 
 /* Items of matrices: rows of 4 and 8 elements and unaligned rows; several blocks; more items than
  * loads in flight. */
-static const struct cuda_items SHAPES[] = {{1, 1, 1},   {3, 7, 63},   {2, 63, 257},
-                                           {17, 4, 10}, {9, 3, 1000}, {2, 25, 24}};
+static const struct cuda_items_shape SHAPES[] = {{1, 1, 1},   {3, 7, 63},   {2, 63, 257},
+                                                 {17, 4, 10}, {9, 3, 1000}, {2, 25, 24}};
 
 enum { SHAPES_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
-static double *positions_on_device(int dtype, const struct cuda_items *s, const double *x,
+static double *positions_on_device(int dtype, const struct cuda_items_shape *s, const double *x,
                                    const double *positions)
 {
     size_t matrix = s->rows * s->cols, count = s->items * matrix;
@@ -303,7 +303,7 @@ static double *positions_on_device(int dtype, const struct cuda_items *s, const 
     return found;
 }
 
-static void check_positions(struct ops *ops, const struct cuda_items *s, int dtype)
+static void check_positions(struct ops *ops, const struct cuda_items_shape *s, int dtype)
 {
     size_t matrix = s->rows * s->cols, count = s->items * matrix;
     double *x = cuda_case_values(DTYPES[dtype], 1, count, 1), *first = NULL;
@@ -330,7 +330,7 @@ static void positions_are_added_to_every_item(void **state)
 static void items_may_exceed_the_grids_y_limit(void **state)
 {
     struct ops *ops = *state;
-    const struct cuda_items s = {test_is_sanitized() ? 700 : 65535 + 700, 1, 1};
+    const struct cuda_items_shape s = {test_is_sanitized() ? 700 : 65535 + 700, 1, 1};
     double *x = cuda_case_values(DTYPE_F32, 1, s.items, 1), position = 0.25,
            *expected = allocate_doubles(s.items);
     ops->table->positions_fwd(ops, expected, x, &position, s.items, s.rows, s.cols);
@@ -339,7 +339,7 @@ static void items_may_exceed_the_grids_y_limit(void **state)
     free(x), free(expected), free(found);
 }
 
-static double *positions_bwd_on_device(int dtype, const struct cuda_items *s,
+static double *positions_bwd_on_device(int dtype, const struct cuda_items_shape *s,
                                        const double *d_positions, const double *d_out,
                                        bool accumulate)
 {
@@ -357,7 +357,7 @@ static void position_gradients_are_sums_over_items(void **state)
 {
     struct ops *ops = *state;
     for (int run = 0; run < 2 * SHAPES_COUNT * DTYPES_COUNT; run++) {
-        const struct cuda_items *s = &SHAPES[run / 2 % SHAPES_COUNT];
+        const struct cuda_items_shape *s = &SHAPES[run / 2 % SHAPES_COUNT];
         int dtype = run / 2 / SHAPES_COUNT;
         size_t matrix = s->rows * s->cols;
         bool accumulate = run % 2;
@@ -377,7 +377,7 @@ static void position_gradients_are_sums_over_items(void **state)
     }
 }
 
-static double *pool_on_device(int dtype, const struct cuda_items *s, const double *x)
+static double *pool_on_device(int dtype, const struct cuda_items_shape *s, const double *x)
 {
     void *out = cuda_case_blank(DTYPES[dtype], s->items * s->cols);
     void *x_array = cuda_case_array(DTYPES[dtype], x, s->items * s->rows * s->cols);
@@ -387,7 +387,7 @@ static double *pool_on_device(int dtype, const struct cuda_items *s, const doubl
     return found;
 }
 
-static double *pool_bwd_on_device(int dtype, const struct cuda_items *s, const double *d_out)
+static double *pool_bwd_on_device(int dtype, const struct cuda_items_shape *s, const double *d_out)
 {
     void *d_x = cuda_case_blank(DTYPES[dtype], s->items * s->rows * s->cols);
     void *d_out_array = cuda_case_array(DTYPES[dtype], d_out, s->items * s->cols);
@@ -397,7 +397,7 @@ static double *pool_bwd_on_device(int dtype, const struct cuda_items *s, const d
     return found;
 }
 
-static void check_pool(struct ops *ops, const struct cuda_items *s, int dtype)
+static void check_pool(struct ops *ops, const struct cuda_items_shape *s, int dtype)
 {
     size_t few = s->items * s->cols, many = few * s->rows;
     double *x = exact_values(1, many), *d_out = cuda_case_values(DTYPES[dtype], 2, few, 1);
@@ -430,7 +430,7 @@ static void other_types_are_refused(void **state)
     (void)state;
     static const struct cuda_embed embed = {NULL, 1, 1, 1, 1};
     static const struct cuda_embed_bwd_arrays arrays = {NULL, NULL, NULL, NULL};
-    static const struct cuda_items items = {1, 1, 1};
+    static const struct cuda_items_shape items = {1, 1, 1};
     static const cudaError_t refused = cudaErrorInvalidValue;
     assert_int_equal(cuda_embed_fwd(DTYPE_F64, &embed, NULL, NULL, NULL, NULL), refused);
     assert_int_equal(cuda_embed_bwd(DTYPE_F64, &embed, &arrays, 1, true, NULL), refused);

@@ -253,7 +253,7 @@ static void check_exact(const double *terms, size_t count)
         order_set(order);
         int64_t *words = cuda_case_bytes(&before, sizeof before);
         double *array = cuda_case_bytes(terms, count * sizeof *terms);
-        cuda_ok(cuda_exact_add(words, array, count, NULL));
+        cuda_ok(cuda_add_to_exact_sum(words, array, count, NULL));
         struct exact_sum *found = cuda_case_read_bytes(words, sizeof *found);
         assert_memory_equal(found, &expected, sizeof expected);
         free(found);
@@ -319,7 +319,7 @@ static void flags_are_counted(void **state)
             order_set(order);
             int64_t *word = cuda_case_bytes(&before, sizeof before);
             uint8_t *array = cuda_case_bytes(flags, count);
-            cuda_ok(cuda_count_add(word, array, count, NULL));
+            cuda_ok(cuda_add_flag_count(word, array, count, NULL));
             int64_t *found = cuda_case_read_bytes(word, sizeof *found);
             assert_true(*found == expected);
             free(found);

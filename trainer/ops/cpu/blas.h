@@ -37,10 +37,10 @@ typedef void blas_dgemm_function(int layout, int trans_a, int trans_b, int m, in
 struct blas {
     blas_sgemm_function *sgemm;
     blas_dgemm_function *dgemm;
-    const char *config, *core; /* the library's version and options; its kernels */
+    const char *config, *core; /* version and options; kernels in use */
 };
 
-/* Temporarily changes the environment, which no other thread may read meanwhile. -ELIBACC names the
+/* Temporarily changes the environment; no other thread may read it meanwhile. -ELIBACC names the
  * package to install. */
 int blas_open(struct blas *ret_blas, struct err *err);
 /* Appends everything that determines the bits. */

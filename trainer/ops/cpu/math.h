@@ -1,9 +1,9 @@
 /*
- * ops_cpu_math — exp, log and sums for the cpu's kernels. Their bits depend only on the arguments.
+ * ops_cpu_math — exp, log and sums for the cpu's kernels. Result bits depend only on the arguments.
  *
- * exp_f32 replaces libm's, which prevents vectorization and changes bits with its version. exp_f64
+ * exp_f32 replaces libm's expf: it prevents vectorization, and its bits vary by version. exp_f64
  * calls libm; only gradient checks use it. Sums use LANES interleaved partial sums, folded in
- * halves, an order that registers of any width can follow. The compiler flags (mr_flags) forbid
+ * halves; vector registers of any width can follow this order. The compiler flags (mr_flags) forbid
  * fused and reassociated operations.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_MATH_H
@@ -14,11 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Compiles a kernel for several instruction sets, all with the same bits; the dynamic loader picks
- * the best. Disabled with clang and sanitizers. */
+/* Compiles a kernel for several instruction sets with bit-identical results; the dynamic loader
+ * picks the best. Disabled with clang and sanitizers. */
 #if defined __x86_64__ && defined __GNUC__ && !defined __clang__ && !defined MR_SANITIZED
 #define KERNEL __attribute__((target_clones("avx512f", "avx2", "default")))
-/* The instruction set that KERNEL selects, by the same tests as the compiler's resolver. */
+/* The instruction set that KERNEL selects, found by the same tests as in the compiler's
+ * resolver. */
 static inline const char *kernel_isa(void)
 {
     return __builtin_cpu_supports("avx512f") ? "avx512f"
@@ -32,7 +33,7 @@ static inline const char *kernel_isa(void)
     return "baseline";
 }
 #endif
-/* Inlined, and so compiled for the calling kernel's instruction set. */
+/* Inlined, so compiled for the calling kernel's instruction set. */
 #define IN_KERNEL static inline __attribute__((always_inline))
 
 /* e^x within 2 ulp; 0 below the smallest normal float; infinity and NaN as in IEEE 754. Cody-Waite
@@ -69,8 +70,8 @@ IN_KERNEL double exp_f64(double x)
     return exp(x);
 }
 
-/* log(x) for x >= 1, within 2 ulp: 2 atanh((m - 1) / (m + 1)) of the mantissa m in [sqrt(1/2),
- * sqrt(2)). Branch-free, so that loops vectorize. */
+/* log(x) for x >= 1, within 2 ulp, from 2 atanh((m - 1) / (m + 1)) for the mantissa m in
+ * [sqrt(1/2), sqrt(2)). Branch-free, so that loops vectorize. */
 IN_KERNEL double log_ge_one(double x)
 {
     const uint64_t one = UINT64_C(0x3ff) << 52;

@@ -165,18 +165,18 @@ int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct er
     return status;
 }
 
-uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+uint64_t ops_cpu_attn_bwd_scratch_elements(struct ops *ops, const struct attn_shape *shape)
 {
     (void)ops, (void)shape;
     return 0;
 }
 
-void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+void ops_cpu_convert_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
-    memcpy(compute, master, count * ops_master_bytes(ops)); /* both types are equal on the cpu */
+    memcpy(compute, master, count * ops_master_bytes(ops)); /* both types are the same on the cpu */
 }
 
-void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+void ops_cpu_add_to_exact_sum(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
 {
     (void)ops;
     struct exact_sum *sum = (struct exact_sum *)words;
@@ -184,7 +184,7 @@ void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uin
         exact_sum_add(sum, terms[i]);
 }
 
-void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+void ops_cpu_add_flag_count(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
 {
     (void)ops;
     for (uint64_t i = 0; i < count; i++)

@@ -2,8 +2,8 @@
  * ops_cpu — the state that the cpu's compute ops share: thread pool and scratch memory.
  *
  * The .inc files implement the operations for an element type `real`; ops_f32.c and ops_f64.c
- * compile them. Tiles depend only on shapes, write their own outputs and sum in a fixed order, so
- * the bits do not depend on the pool's size.
+ * compile them. Tiles depend only on shapes, write separate outputs and sum in a fixed order, so
+ * results do not depend on the pool's size.
  */
 #ifndef MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
 #define MILLRACE_TRAINER_OPS_CPU_OPS_CPU_H
@@ -18,7 +18,7 @@ enum {
     /* Elements per tile: 64 KiB of float, a few microseconds of work. */
     OPS_CPU_GRAIN = 16384,
     OPS_CPU_CHUNKS_MAX = 64,
-    /* Partial sums: of all chunks for two arrays of 4096 columns, of fewer chunks if wider. */
+    /* Partial sums of all chunks for two arrays of 4096 columns; wider arrays use fewer chunks. */
     OPS_CPU_PARTIALS = OPS_CPU_CHUNKS_MAX * 2 * 4096,
     OPS_CPU_ALIGN_BYTES = 64,
 };
@@ -48,7 +48,7 @@ static inline struct ops_cpu *ops_cpu_of(struct ops *ops)
     return (struct ops_cpu *)ops;
 }
 
-/* Grows the scratch to `bytes`, without its contents. -ENOMEM. */
+/* Grows the scratch to `bytes`; its contents are lost. -ENOMEM. */
 int ops_cpu_reserve(struct ops_cpu_scratch *scratch, size_t bytes, struct err *err);
 /* Records a failure for sync; only the first is kept. */
 void ops_cpu_fail(struct ops_cpu *cpu, int code, const char *format, ...)
@@ -59,10 +59,10 @@ int ops_cpu_plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err 
 int ops_cpu_plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err);
 int ops_cpu_plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
                       struct err *err);
-uint64_t ops_cpu_attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape);
-void ops_cpu_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);
-void ops_cpu_exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
-void ops_cpu_count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
+uint64_t ops_cpu_attn_bwd_scratch_elements(struct ops *ops, const struct attn_shape *shape);
+void ops_cpu_convert_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count);
+void ops_cpu_add_to_exact_sum(struct ops *ops, int64_t *words, const double *terms, uint64_t count);
+void ops_cpu_add_flag_count(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count);
 void ops_cpu_clip_gradients(struct ops *ops, struct gradient_clip *clip, const int64_t *losses,
                             const int64_t *squares, const struct gradient_clip_input *input);
 void ops_cpu_numerics_id(struct ops *ops, struct str *out);

@@ -25,7 +25,7 @@ struct cuda_columns_chunks cuda_columns_split(uint64_t rows)
     return chunks;
 }
 
-uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols)
+uint64_t cuda_bias_bwd_workspace_floats(uint64_t rows, uint64_t cols)
 {
     return cuda_columns_split(rows).count * cols;
 }
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(FOLD_THREADS)
 
 static bool is_aligned(const float *x, uint64_t stride)
 {
-    return (uintptr_t)x % 16 == 0 && rows_are_packed<float>(stride);
+    return (uintptr_t)x % 16 == 0 && rows_are_aligned<float>(stride);
 }
 
 cudaError_t cuda_columns_fold(float *out, const float *partials, uint32_t chunks, uint64_t stride,

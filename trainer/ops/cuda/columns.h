@@ -29,8 +29,7 @@ struct cuda_columns_chunks {
 };
 struct cuda_columns_chunks cuda_columns_split(uint64_t rows);
 
-/* In floats. */
-uint64_t cuda_bias_bwd_workspace(uint64_t rows, uint64_t cols);
+uint64_t cuda_bias_bwd_workspace_floats(uint64_t rows, uint64_t cols);
 
 /* out[cols] = column sums of d_out[rows, cols], of `type` (+ out). */
 cudaError_t cuda_bias_bwd(enum dtype type, float *out, const void *d_out, uint64_t rows,

@@ -28,7 +28,7 @@ template <typename F> inline cudaError_t dispatch_type(enum dtype type, F launch
 }
 
 /* True if each row of cols elements begins at a multiple of 16 bytes. */
-template <typename T> inline bool rows_are_packed(uint64_t cols)
+template <typename T> inline bool rows_are_aligned(uint64_t cols)
 {
     return cols % (16 / sizeof(T)) == 0;
 }
@@ -37,7 +37,7 @@ template <typename T> inline bool rows_are_packed(uint64_t cols)
  * elements. */
 template <typename T, typename F> inline cudaError_t dispatch_width(uint64_t cols, F launch)
 {
-    if (rows_are_packed<T>(cols))
+    if (rows_are_aligned<T>(cols))
         return launch(std::integral_constant<int, 16 / (int)sizeof(T)>());
     return launch(std::integral_constant<int, 1>());
 }

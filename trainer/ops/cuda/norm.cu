@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape)
+uint64_t cuda_norm_bwd_workspace_floats(const struct norm_shape *shape)
 {
     return cuda_columns_split(shape->rows).count * 2 * shape->cols;
 }
@@ -184,7 +184,7 @@ static cudaError_t launch_bwd_panels(const struct norm_shape *s,
                                      const struct cuda_norm_bwd_arrays *a, cudaStream_t stream)
 {
     constexpr int width = packed<T>::count;
-    if (!rows_are_packed<T>(s->cols))
+    if (!rows_are_aligned<T>(s->cols))
         return launch_bwd<T, 1, 8>(s, a, stream);
     switch (block_count(s->cols, (uint64_t)WARP_THREADS * width)) {
     case 1:

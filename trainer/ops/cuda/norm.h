@@ -32,9 +32,9 @@ struct cuda_norm_bwd_arrays {
     float *d_weight, *d_bias; /* d_bias: LayerNorm only */
     const void *d_out, *x, *weight;
     const float *mean, *rstd;
-    float *workspace; /* cuda_norm_bwd_workspace floats */
+    float *workspace; /* cuda_norm_bwd_workspace_floats */
 };
-uint64_t cuda_norm_bwd_workspace(const struct norm_shape *shape);
+uint64_t cuda_norm_bwd_workspace_floats(const struct norm_shape *shape);
 cudaError_t cuda_norm_bwd(enum dtype type, const struct norm_shape *shape,
                           const struct cuda_norm_bwd_arrays *arrays, bool accumulate,
                           cudaStream_t stream);

@@ -111,9 +111,9 @@ static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, c
 static uint64_t rows_workspace_bytes(uint64_t rows, uint64_t cols)
 {
     const struct norm_shape norm = {.rows = rows, .cols = cols};
-    uint64_t floats =
-        bytes_max(cuda_bias_bwd_workspace(rows, cols), cuda_norm_bwd_workspace(&norm));
-    return bytes_max(floats, cuda_embed_bwd_workspace(rows, cols)) * sizeof(float);
+    uint64_t floats = bytes_max(cuda_bias_bwd_workspace_floats(rows, cols),
+                                cuda_norm_bwd_workspace_floats(&norm));
+    return bytes_max(floats, cuda_embed_bwd_workspace_floats(rows, cols)) * sizeof(float);
 }
 
 static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *err)
@@ -136,7 +136,7 @@ static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *
 static void bias_bwd(struct ops *ops, void *d_bias, const void *d_out, uint64_t rows, uint64_t cols,
                      bool accumulate)
 {
-    float *workspace = workspace_of(ops, cuda_bias_bwd_workspace(rows, cols));
+    float *workspace = workspace_of(ops, cuda_bias_bwd_workspace_floats(rows, cols));
     check_launch(ops,
                  cuda_bias_bwd(ops->compute, d_bias, d_out, rows, cols, accumulate, workspace,
                                stream_of(ops)),
@@ -157,7 +157,7 @@ static void norm_bwd(struct ops *ops, const struct norm_shape *shape, void *d_x,
     const struct cuda_norm_bwd_arrays arrays = {
         d_x,   d_weight, d_bias,
         d_out, x,        weight,
-        mean,  rstd,     workspace_of(ops, cuda_norm_bwd_workspace(shape))};
+        mean,  rstd,     workspace_of(ops, cuda_norm_bwd_workspace_floats(shape))};
     check_launch(ops, cuda_norm_bwd(ops->compute, shape, &arrays, accumulate, stream_of(ops)),
                  "the gradient of a norm");
 }
@@ -185,10 +185,10 @@ static void attn_bwd(struct ops *ops, const struct attn_shape *shape, void *d_qk
                  "the gradient of attention");
 }
 
-static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+static uint64_t attn_bwd_scratch_elements(struct ops *ops, const struct attn_shape *shape)
 {
     (void)ops;
-    return cuda_attention_bwd_workspace(shape);
+    return cuda_attention_bwd_workspace_floats(shape);
 }
 
 /* NULL if not planned. */
@@ -293,12 +293,13 @@ static void embed_fwd(struct ops *ops, void *out, const int32_t *ids, uint64_t i
 }
 
 static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const int32_t *ids,
-                      uint64_t id_stride, const int32_t *by_id, uint64_t items, uint64_t tokens,
-                      uint64_t cols, uint64_t vocabulary, bool accumulate)
+                      uint64_t id_stride, const int32_t *rows_by_id, uint64_t items,
+                      uint64_t tokens, uint64_t cols, uint64_t vocabulary, bool accumulate)
 {
     const struct cuda_embed embed = {ids, id_stride, items, tokens, cols};
     const struct cuda_embed_bwd_arrays arrays = {
-        d_table, d_out, by_id, workspace_of(ops, cuda_embed_bwd_workspace(items * tokens, cols))};
+        d_table, d_out, rows_by_id,
+        workspace_of(ops, cuda_embed_bwd_workspace_floats(items * tokens, cols))};
     check_launch(
         ops, cuda_embed_bwd(ops->compute, &embed, &arrays, vocabulary, accumulate, stream_of(ops)),
         "the gradient of an embedding");
@@ -307,7 +308,7 @@ static void embed_bwd(struct ops *ops, void *d_table, const void *d_out, const i
 static void positions_fwd(struct ops *ops, void *out, const void *x, const void *positions,
                           uint64_t items, uint64_t rows, uint64_t cols)
 {
-    const struct cuda_items shape = {items, rows, cols};
+    const struct cuda_items_shape shape = {items, rows, cols};
     check_launch(ops, cuda_positions_fwd(ops->compute, &shape, out, x, positions, stream_of(ops)),
                  "positions");
 }
@@ -315,7 +316,7 @@ static void positions_fwd(struct ops *ops, void *out, const void *x, const void 
 static void positions_bwd(struct ops *ops, void *d_positions, const void *d_out, uint64_t items,
                           uint64_t rows, uint64_t cols, bool accumulate)
 {
-    const struct cuda_items shape = {items, rows, cols};
+    const struct cuda_items_shape shape = {items, rows, cols};
     check_launch(
         ops,
         cuda_positions_bwd(ops->compute, &shape, d_positions, d_out, accumulate, stream_of(ops)),
@@ -332,14 +333,14 @@ static void patches(struct ops *ops, void *out, const uint8_t *images, uint64_t 
 static void pool_fwd(struct ops *ops, void *out, const void *x, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
-    const struct cuda_items shape = {items, rows, cols};
+    const struct cuda_items_shape shape = {items, rows, cols};
     check_launch(ops, cuda_pool_fwd(ops->compute, &shape, out, x, stream_of(ops)), "a mean");
 }
 
 static void pool_bwd(struct ops *ops, void *d_x, const void *d_out, uint64_t items, uint64_t rows,
                      uint64_t cols)
 {
-    const struct cuda_items shape = {items, rows, cols};
+    const struct cuda_items_shape shape = {items, rows, cols};
     check_launch(ops, cuda_pool_bwd(ops->compute, &shape, d_x, d_out, stream_of(ops)),
                  "the gradient of a mean");
 }
@@ -372,7 +373,7 @@ static void clip_gradients(struct ops *ops, struct gradient_clip *clip, const in
                  "gradient clipping");
 }
 
-static void to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
+static void convert_to_compute(struct ops *ops, void *compute, const void *master, uint64_t count)
 {
     check_launch(ops, cuda_from_f32(ops->compute, compute, master, count, stream_of(ops)),
                  "a conversion of weights");
@@ -383,14 +384,14 @@ static void row_sumsq(struct ops *ops, double *sums, const void *x, uint64_t row
     check_launch(ops, cuda_row_sumsq(sums, x, rows, cols, stream_of(ops)), "a sum of squares");
 }
 
-static void exact_add(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
+static void add_to_exact_sum(struct ops *ops, int64_t *words, const double *terms, uint64_t count)
 {
-    check_launch(ops, cuda_exact_add(words, terms, count, stream_of(ops)), "an exact sum");
+    check_launch(ops, cuda_add_to_exact_sum(words, terms, count, stream_of(ops)), "an exact sum");
 }
 
-static void count_add(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
+static void add_flag_count(struct ops *ops, int64_t *word, const uint8_t *flags, uint64_t count)
 {
-    check_launch(ops, cuda_count_add(word, flags, count, stream_of(ops)), "a count");
+    check_launch(ops, cuda_add_flag_count(word, flags, count, stream_of(ops)), "a count");
 }
 
 static void switch_category(struct ops *ops, struct category_timer *timer,
@@ -422,7 +423,7 @@ static int status(const struct ops *ops, struct err *err)
 static int sync(struct ops *ops, struct err *err)
 {
     int synced = ops->device->ops->stream_sync(ops->device, ops->stream, err);
-    /* the first cause, even if it made the device fail */
+    /* the first failure, which may have caused the device's */
     int result = status(ops, err);
     cuda_of(ops)->status = 0;
     return result ? result : synced;
@@ -447,7 +448,7 @@ static void close(struct ops *ops)
 #define HOOK(name) .name = name,
 
 static const struct ops_table table = {.name = "cuda",
-                                       .embed_bwd_wants_order = true,
+                                       .embed_bwd_needs_rows_by_id = true,
                                        .logits_align = LOGITS_ALIGN,
                                        .switch_category = switch_category,
                                        OPS_TYPED_HOOKS(HOOK) OPS_UNTYPED_HOOKS(HOOK)};
@@ -484,12 +485,13 @@ static uint64_t null_rope_bytes(const struct attn_shape *shape)
 
 const struct ops_null_model *ops_null_cuda(void)
 {
-    static const struct ops_null_model model = {.embed_bwd_wants_order = true,
+    static const struct ops_null_model model = {.embed_bwd_needs_rows_by_id = true,
                                                 .logits_align = LOGITS_ALIGN,
                                                 .fixed_bytes = CUDA_GEMM_WORKSPACE_BYTES,
                                                 .gemm_bytes = cuda_gemm_partials_bytes,
                                                 .rows_bytes = rows_workspace_bytes,
                                                 .rope_bytes = null_rope_bytes,
-                                                .attn_bwd_scratch = cuda_attention_bwd_workspace};
+                                                .attn_bwd_scratch_elements =
+                                                    cuda_attention_bwd_workspace_floats};
     return &model;
 }

@@ -22,7 +22,8 @@ struct patch_layout {
 };
 
 /* a / b rounded to nearest, given 1 / b rounded to nearest (Markstein, "Computation of elementary
- * functions on the IBM RISC System/6000", 1990): the bits of a division in a third of the time. */
+ * functions on the IBM RISC System/6000", 1990): bit-identical to a division, in a third of the
+ * time. */
 __device__ static float divide(float a, float b, float reciprocal_b)
 {
     float q = a * reciprocal_b;
@@ -35,7 +36,7 @@ __device__ static float normalize(uint8_t value, const struct color &color)
     return divide(x, color.deviation, color.reciprocal_deviation);
 }
 
-template <int N> struct alignas(N) bytes {
+template <int N> struct alignas(N) byte_pack {
     uint8_t at[N];
 };
 
@@ -56,9 +57,9 @@ __global__ void __launch_bounds__(THREADS)
     for (uint32_t first = threadIdx.x % WARP_THREADS * N; first < values;
          first += WARP_THREADS * N) {
         uint32_t y = first / line, x = first % line;
-        bytes<N> pixels;
+        byte_pack<N> pixels;
         if constexpr (ALIGNED) {
-            pixels = *reinterpret_cast<const bytes<N> *>(from + y * stride + x);
+            pixels = *reinterpret_cast<const byte_pack<N> *>(from + y * stride + x);
         } else {
             for (int i = 0; i < N; i++) {
                 pixels.at[i] = from[y * stride + x];
@@ -95,9 +96,9 @@ cudaError_t cuda_patches(enum dtype type, const struct cuda_images *shape, void 
             return LAUNCH(kernel, block_count(layout.patches, WARPS), THREADS, 0, stream, (T *)out,
                           images, layout);
         };
-        if (rows_are_packed<T>(layout.line)) /* then rows of images are packed, too */
+        if (rows_are_aligned<T>(layout.line)) /* then image rows are aligned, too */
             return launch(patch_rows<T, width, true>);
-        if (rows_are_packed<T>(layout.line * shape->patch))
+        if (rows_are_aligned<T>(layout.line * shape->patch))
             return launch(patch_rows<T, width, false>);
         return launch(patch_rows<T, 1, true>);
     });

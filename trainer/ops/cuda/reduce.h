@@ -11,7 +11,7 @@ enum { WARP_THREADS = 32, WARPS_MAX = 32 };
 
 #define FULL_MASK 0xffffffffu
 
-/* All lanes get the same bits, because addition commutes. */
+/* All lanes get bit-identical sums, because addition commutes. */
 template <typename T> __device__ inline T warp_sum(T x)
 {
     for (int distance = WARP_THREADS / 2; distance > 0; distance /= 2)
@@ -35,8 +35,8 @@ __device__ inline int warp_max(int x)
     return x;
 }
 
-/* Returns to all threads the sum over a block of blockDim.x threads, a multiple of 32.
- * warps[WARPS_MAX]: shared memory, reusable on return. */
+/* Returns the block's sum to all threads. blockDim.x is a multiple of 32. warps[WARPS_MAX]: shared
+ * memory, reusable on return. */
 template <typename T> __device__ inline T block_sum(T x, T *warps)
 {
     int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS;

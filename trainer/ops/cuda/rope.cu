@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(TABLE_THREADS)
 
 /* PACKED: processes 16 bytes of pairs at a time. low and high are half a head apart. */
 template <typename T, bool PACKED>
-__device__ inline void rope_turn_pairs(T *low, T *high, const float2 *turns, float sign)
+__device__ inline void rope_rotate_pairs(T *low, T *high, const float2 *turns, float sign)
 {
     constexpr int pairs = PACKED ? packed<T>::count : 1;
     packed<T> x, y;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(ROPE_THREADS)
     for (int at = threadIdx.x; at < heads * steps; at += ROPE_THREADS) {
         int head = at / steps, pair = at % steps * step;
         T *low = row + (uint64_t)head * 2 * pairs + pair;
-        rope_turn_pairs<T, PACKED>(low, low + pairs, turns + pair, sign);
+        rope_rotate_pairs<T, PACKED>(low, low + pairs, turns + pair, sign);
     }
 }
 
@@ -92,7 +92,8 @@ static cudaError_t rope_launch(const struct attn_shape *shape, void *qkv, const 
                       reinterpret_cast<const float2 *>(table), (int)shape->tokens, heads, pairs,
                       width, sign);
     };
-    return rows_are_packed<T>(pairs) ? launch(rope_kernel<T, true>) : launch(rope_kernel<T, false>);
+    return rows_are_aligned<T>(pairs) ? launch(rope_kernel<T, true>)
+                                      : launch(rope_kernel<T, false>);
 }
 
 cudaError_t cuda_rope_rotate(enum dtype type, const struct attn_shape *shape, void *qkv,

@@ -87,13 +87,13 @@ cudaError_t cuda_embed_fwd(enum dtype type, const struct cuda_embed *embed, void
 /* The rows sorted by id. */
 struct embed_order {
     struct cuda_embed embed;
-    const int32_t *by_id;
+    const int32_t *rows_by_id;
     uint64_t rows;
 };
 
 __device__ inline int32_t id_at(const struct embed_order &order, uint64_t position)
 {
-    return id_of(order.embed, (uint64_t)order.by_id[position]);
+    return id_of(order.embed, (uint64_t)order.rows_by_id[position]);
 }
 
 /* A warp sums one chunk, in one panel of 32 * N columns. Lane i handles the id of the i-th row. */
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS)
     uint64_t position = chunk * CUDA_EMBED_CHUNK_ROWS + lane;
     uint64_t col = ((uint64_t)blockIdx.y * WARP_THREADS + lane) * N;
     bool is_row = position < order.rows;
-    int32_t row = is_row ? order.by_id[position] : 0, id = is_row ? id_at(order, position) : 0;
+    int32_t row = is_row ? order.rows_by_id[position] : 0, id = is_row ? id_at(order, position) : 0;
     unsigned begins =
         __ballot_sync(FULL_MASK, is_row && (position == 0 || id_at(order, position - 1) != id));
     int rows = __popc(__ballot_sync(FULL_MASK, is_row));
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-uint64_t cuda_embed_bwd_workspace(uint64_t rows, uint64_t cols)
+uint64_t cuda_embed_bwd_workspace_floats(uint64_t rows, uint64_t cols)
 {
     return block_count(rows, CUDA_EMBED_CHUNK_ROWS) * cols;
 }
@@ -188,7 +188,7 @@ cudaError_t cuda_embed_bwd(enum dtype type, const struct cuda_embed *embed,
                            const struct cuda_embed_bwd_arrays *arrays, uint64_t vocabulary,
                            bool accumulate, cudaStream_t stream)
 {
-    const struct embed_order order = {*embed, arrays->by_id, embed->items * embed->tokens};
+    const struct embed_order order = {*embed, arrays->rows_by_id, embed->items * embed->tokens};
     uint32_t chunks = block_count(order.rows, CUDA_EMBED_CHUNK_ROWS);
     cudaError_t status = cudaSuccess;
     if (!accumulate)
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items *shape, void *out,
+cudaError_t cuda_positions_fwd(enum dtype type, const struct cuda_items_shape *shape, void *out,
                                const void *x, const void *positions, cudaStream_t stream)
 {
     uint64_t count = shape->rows * shape->cols;
@@ -257,8 +257,9 @@ __global__ void __launch_bounds__(THREADS)
     store_sum(out + i, sum, accumulate);
 }
 
-cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, float *d_positions,
-                               const void *d_out, bool accumulate, cudaStream_t stream)
+cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items_shape *shape,
+                               float *d_positions, const void *d_out, bool accumulate,
+                               cudaStream_t stream)
 {
     uint64_t count = shape->rows * shape->cols;
     return dispatch_type(type, [&](auto t) {
@@ -272,7 +273,8 @@ cudaError_t cuda_positions_bwd(enum dtype type, const struct cuda_items *shape, 
 
 /* A thread handles N columns of an item. */
 template <typename T, int N>
-__global__ void __launch_bounds__(THREADS) pool_rows(T *out, const T *x, struct cuda_items shape)
+__global__ void __launch_bounds__(THREADS)
+    pool_rows(T *out, const T *x, struct cuda_items_shape shape)
 {
     uint64_t i = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * N;
     if (i >= shape.items * shape.cols)
@@ -286,8 +288,8 @@ __global__ void __launch_bounds__(THREADS) pool_rows(T *out, const T *x, struct 
     store_packed(out + i, mean);
 }
 
-cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void *out, const void *x,
-                          cudaStream_t stream)
+cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items_shape *shape, void *out,
+                          const void *x, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {
         using T = decltype(t);
@@ -301,7 +303,7 @@ cudaError_t cuda_pool_fwd(enum dtype type, const struct cuda_items *shape, void 
 
 template <typename T, int N>
 __global__ void __launch_bounds__(THREADS)
-    pool_spread(T *d_x, const T *d_out, struct cuda_items shape)
+    pool_spread(T *d_x, const T *d_out, struct cuda_items_shape shape)
 {
     uint64_t row = (uint64_t)blockIdx.x * WARPS + threadIdx.x / WARP_THREADS;
     if (row >= shape.items * shape.rows)
@@ -316,7 +318,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items *shape, void *d_x,
+cudaError_t cuda_pool_bwd(enum dtype type, const struct cuda_items_shape *shape, void *d_x,
                           const void *d_out, cudaStream_t stream)
 {
     return dispatch_type(type, [&](auto t) {

@@ -62,8 +62,8 @@ __device__ inline unsigned reload_thread_index()
 }
 
 /* Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane l passes the address
- * (16-byte aligned) of row l % 8 of matrix l / 8. r[m] receives elements 2 (lane % 4) and the next
- * of row lane / 4 of matrix m, or of its transpose if `transposed`. */
+ * (16-byte aligned) of row l % 8 of matrix l / 8. r[m] receives two adjacent elements, from 2 (lane
+ * % 4) on, of row lane / 4 of matrix m, or of its transpose if `transposed`. */
 template <bool transposed>
 __device__ inline void load_matrices(uint32_t r[4], const void *shared_row)
 {

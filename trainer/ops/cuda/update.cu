@@ -77,7 +77,7 @@ static cudaError_t launch_update(const struct update_options *options,
                                  const struct update_arrays *a, enum dtype compute_type,
                                  const struct update_scalars *scalars, cudaStream_t stream)
 {
-    unsigned moments = update_moments(rule, options);
+    unsigned moments = update_moment_count(rule, options);
     return dispatch_type(compute_type, [&](auto t) {
         using T = decltype(t);
         return LAUNCH((update<rule, T>),
@@ -167,11 +167,11 @@ __device__ static void add_integer(int64_t *word, int64_t value)
         atomicAdd((unsigned long long *)word, (unsigned long long)value);
 }
 
-/* Each block collects its terms, then adds its words, integers, to the total in any order. Terms of
- * similar magnitude would contend for the same words, so a warp whose terms all share their words
- * adds them up first. */
+/* Each block sums its terms, then adds its integer words to the total; their order does not matter.
+ * Terms of similar magnitude would contend for the same words, so a warp first sums terms that all
+ * share their words. */
 __global__ void __launch_bounds__(THREADS)
-    exact_add(int64_t *words, const double *terms, uint64_t count)
+    add_to_exact_sum(int64_t *words, const double *terms, uint64_t count)
 {
     __shared__ int64_t block_words[EXACT_SUM_WORDS];
     for (int i = threadIdx.x; i < EXACT_SUM_WORDS; i += THREADS)
@@ -202,19 +202,21 @@ __global__ void __launch_bounds__(THREADS)
         add_integer(&words[i], block_words[i]);
 }
 
-static uint32_t sum_blocks(uint64_t count)
+static uint32_t sum_block_count(uint64_t count)
 {
     uint32_t blocks = block_count(count, THREADS);
     return blocks < (uint32_t)SUM_BLOCKS_MAX ? blocks : (uint32_t)SUM_BLOCKS_MAX;
 }
 
-cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_add_to_exact_sum(int64_t *words, const double *terms, uint64_t count,
+                                  cudaStream_t stream)
 {
-    return LAUNCH(exact_add, sum_blocks(count), THREADS, 0, stream, words, terms, count);
+    return LAUNCH(add_to_exact_sum, sum_block_count(count), THREADS, 0, stream, words, terms,
+                  count);
 }
 
 __global__ void __launch_bounds__(THREADS)
-    count_add(int64_t *word, const uint8_t *flags, uint64_t count)
+    add_flag_count(int64_t *word, const uint8_t *flags, uint64_t count)
 {
     __shared__ int64_t warps[WARPS_MAX];
     int64_t sum = 0;
@@ -226,7 +228,8 @@ __global__ void __launch_bounds__(THREADS)
         add_integer(word, sum);
 }
 
-cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count, cudaStream_t stream)
+cudaError_t cuda_add_flag_count(int64_t *word, const uint8_t *flags, uint64_t count,
+                                cudaStream_t stream)
 {
-    return LAUNCH(count_add, sum_blocks(count), THREADS, 0, stream, word, flags, count);
+    return LAUNCH(add_flag_count, sum_block_count(count), THREADS, 0, stream, word, flags, count);
 }

@@ -33,11 +33,11 @@ cudaError_t cuda_clip_gradients(struct gradient_clip *clip, const int64_t *losse
 /* x is 16-byte aligned if cols is a multiple of 4. */
 cudaError_t cuda_row_sumsq(double *sums, const float *x, uint64_t rows, uint64_t cols,
                            cudaStream_t stream);
-/* words: of a struct exact_sum. */
-cudaError_t cuda_exact_add(int64_t *words, const double *terms, uint64_t count,
-                           cudaStream_t stream);
-cudaError_t cuda_count_add(int64_t *word, const uint8_t *flags, uint64_t count,
-                           cudaStream_t stream);
+/* words: those of a struct exact_sum. */
+cudaError_t cuda_add_to_exact_sum(int64_t *words, const double *terms, uint64_t count,
+                                  cudaStream_t stream);
+cudaError_t cuda_add_flag_count(int64_t *word, const uint8_t *flags, uint64_t count,
+                                cudaStream_t stream);
 
 #ifdef __cplusplus
 }

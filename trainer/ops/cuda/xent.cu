@@ -53,7 +53,7 @@ struct softmax {
     float max;
     double sum; /* of e^(logit - max) */
     /* an equal logit precedes the target; undefined if a larger one exists */
-    bool has_earlier;
+    bool has_earlier_tie;
 };
 
 /* N: elements moved at a time. GROUP: threads per row. The maximum starts finite, so that
@@ -78,7 +78,7 @@ __device__ static struct softmax softmax_part(const T *x, int classes, int targe
         part.sum += (double)sum;
         if (max == target_logit) {
             for (int i = 0; i < N; i++)
-                part.has_earlier |= logits[i] == target_logit && col + i < target;
+                part.has_earlier_tie |= logits[i] == target_logit && col + i < target;
         }
     }
     return part;
@@ -162,12 +162,12 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
     if constexpr (GROUP == WARP_THREADS) {
         total.max = warp_max(part.max);
         total.sum = warp_sum(part.sum * (double)expf(part.max - total.max));
-        total.has_earlier = __any_sync(FULL_MASK, part.has_earlier);
+        total.has_earlier_tie = __any_sync(FULL_MASK, part.has_earlier_tie);
         __syncwarp(); /* all lanes must read the target's logit before it is overwritten */
     } else {
         total.max = block_max(part.max, maxima);
         total.sum = block_sum(part.sum * (double)expf(part.max - total.max), sums);
-        total.has_earlier = __syncthreads_or(part.has_earlier);
+        total.has_earlier_tie = __syncthreads_or(part.has_earlier_tie);
     }
     if (is_row && threadIdx.x % GROUP == 0) {
         double loss = target.first < 0 ? 0.0 : (double)NAN,
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(GROUP < SOME_THREADS ? SOME_THREADS : GROUP,
         if (is_class)
             loss = log(total.sum) - logit;
         arrays.losses[row] = loss;
-        arrays.correct[row] = is_class && main_logit == total.max && !total.has_earlier;
+        arrays.correct[row] = is_class && main_logit == total.max && !total.has_earlier_tie;
     }
     target.first = is_class ? target.first : -1;
     if (is_row && arrays.gradient_scale)

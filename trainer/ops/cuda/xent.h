@@ -24,7 +24,7 @@ struct cuda_xent_arrays {
     double *losses;
     uint8_t *correct;
     const int32_t *targets;
-    /* With weights, as in struct xent_mix (ops.h). Both NULL: one target per row. */
+    /* As in struct xent_mix (ops.h). Both NULL: one target per row. */
     const int32_t *second_targets;
     const float *weights;
     const double *gradient_scale; /* optional */

@@ -65,9 +65,7 @@ static int plan_rows(struct ops *ops, uint64_t rows, uint64_t cols, struct err *
 static int plan_attn(struct ops *ops, const struct attn_shape *shape, struct err *err)
 {
     (void)ops;
-    return attn_shape_is_valid(shape)
-               ? 0
-               : err_set(err, -EINVAL, "the shape of the attention is invalid");
+    return attn_shape_is_valid(shape) ? 0 : err_set(err, -EINVAL, "the attention shape is invalid");
 }
 
 static int plan_rope(struct ops *ops, const struct attn_shape *shape, const struct rope_spec *spec,
@@ -85,10 +83,10 @@ static int plan_rope(struct ops *ops, const struct attn_shape *shape, const stru
     return reserve(ops, &null->ropes[null->ropes_count++], null->model->rope_bytes(shape), err);
 }
 
-static uint64_t attn_bwd_scratch(struct ops *ops, const struct attn_shape *shape)
+static uint64_t attn_bwd_scratch_elements(struct ops *ops, const struct attn_shape *shape)
 {
     const struct ops_null_model *model = null_of(ops)->model;
-    return model->attn_bwd_scratch ? model->attn_bwd_scratch(shape) : 0;
+    return model->attn_bwd_scratch_elements ? model->attn_bwd_scratch_elements(shape) : 0;
 }
 
 static void gemm(struct ops *ops, const struct gemm_plan *plan, const void *a, const void *b,
@@ -146,7 +144,7 @@ NO_OP_HOOK(add, void *out, const void *a, const void *b, uint64_t count)
 NO_OP_HOOK(embed_fwd, void *out, const int32_t *ids, uint64_t id_stride, const void *table,
            const void *positions, uint64_t items, uint64_t tokens, uint64_t cols)
 NO_OP_HOOK(embed_bwd, void *d_table, const void *d_out, const int32_t *ids, uint64_t id_stride,
-           const int32_t *by_id, uint64_t items, uint64_t tokens, uint64_t cols,
+           const int32_t *rows_by_id, uint64_t items, uint64_t tokens, uint64_t cols,
            uint64_t vocabulary, bool accumulate)
 NO_OP_HOOK(positions_fwd, void *out, const void *x, const void *positions, uint64_t items,
            uint64_t rows, uint64_t cols)
@@ -161,10 +159,10 @@ NO_OP_HOOK(xent, const struct xent_shape *shape, void *logits, double *losses, u
 NO_OP_HOOK(tree_add, void *target, const void *source, uint64_t count)
 NO_OP_HOOK(narrow, enum dtype type, void *out, const void *x, float scale, uint64_t count)
 NO_OP_HOOK(widen, enum dtype type, void *out, const void *x, float scale, uint64_t count)
-NO_OP_HOOK(to_compute, void *compute, const void *master, uint64_t count)
+NO_OP_HOOK(convert_to_compute, void *compute, const void *master, uint64_t count)
 NO_OP_HOOK(row_sumsq, double *sums, const void *x, uint64_t rows, uint64_t cols)
-NO_OP_HOOK(exact_add, int64_t *words, const double *terms, uint64_t count)
-NO_OP_HOOK(count_add, int64_t *word, const uint8_t *flags, uint64_t count)
+NO_OP_HOOK(add_to_exact_sum, int64_t *words, const double *terms, uint64_t count)
+NO_OP_HOOK(add_flag_count, int64_t *word, const uint8_t *flags, uint64_t count)
 NO_OP_HOOK(clip_gradients, struct gradient_clip *clip, const int64_t *losses,
            const int64_t *squares, const struct gradient_clip_input *input)
 #pragma GCC diagnostic pop
@@ -227,15 +225,16 @@ const struct ops_null_model *ops_null_cpu(void)
     return &model;
 }
 
-static int open_on(struct device *device, const struct ops_null_model *model, enum dtype compute,
-                   enum dtype master, struct ops **ret_ops, struct err *err)
+static int open_on_device(struct device *device, const struct ops_null_model *model,
+                          enum dtype compute, enum dtype master, struct ops **ret_ops,
+                          struct err *err)
 {
     struct ops_null *null = calloc(1, sizeof *null);
     if (!null)
         return err_set(err, -ENOMEM, "out of memory for the null ops");
     null->table = null_table;
     null->table.logits_align = model->logits_align;
-    null->table.embed_bwd_wants_order = model->embed_bwd_wants_order;
+    null->table.embed_bwd_needs_rows_by_id = model->embed_bwd_needs_rows_by_id;
     null->model = model;
     null->ops =
         (struct ops){.table = &null->table, .device = device, .compute = compute, .master = master};
@@ -258,7 +257,7 @@ int ops_null_open(const struct ops_null_model *model, enum dtype compute, enum d
         model->is_host ? device_null_open_host(&device, err) : device_null_open(&device, err);
     if (result)
         return result;
-    result = open_on(device, model, compute, master, ret_ops, err);
+    result = open_on_device(device, model, compute, master, ret_ops, err);
     if (result) {
         device_close(device);
         return result;

@@ -11,14 +11,14 @@
 /* The memory properties of a backend. A NULL hook means 0. Immutable. */
 struct ops_null_model {
     bool is_host; /* see device.h */
-    bool embed_bwd_wants_order;
+    bool embed_bwd_needs_rows_by_id;
     uint32_t logits_align;
     uint64_t fixed_bytes; /* allocated on open */
     /* Bytes that planning reserves; gemm and rows reserve the maximum of all requests. */
     uint64_t (*gemm_bytes)(const struct gemm_shape *shape);
     uint64_t (*rows_bytes)(uint64_t rows, uint64_t cols);
     uint64_t (*rope_bytes)(const struct attn_shape *shape);
-    uint64_t (*attn_bwd_scratch)(const struct attn_shape *shape); /* elements, see ops.h */
+    uint64_t (*attn_bwd_scratch_elements)(const struct attn_shape *shape); /* elements, see ops.h */
 };
 
 /* ops_null_cuda returns NULL in a build without CUDA. */

@@ -11,7 +11,7 @@
  *
  *   name           value of optimizer.type; the rule is name_step in name.inc
  *   NAME           suffix of UPDATE_NAME; new rows go last
- *   moments        moments per element, 0 to 2, given `options`
+ *   moments        moments per element, 0 to 2; may depend on `options`
  *   first, second  names of the moments in a checkpoint, as in torch; NULL: none */
 #define UPDATE_RULES(RULE)                                                                         \
     RULE(adamw, ADAMW, 2, "exp_avg", "exp_avg_sq")                                                 \
@@ -42,7 +42,8 @@ struct update_scalars {
 };
 
 /* Moments per element, 0 to 2. */
-static inline unsigned update_moments(enum update_rule rule, const struct update_options *options)
+static inline unsigned update_moment_count(enum update_rule rule,
+                                           const struct update_options *options)
 {
     switch (rule) {
 #define ROW(name, NAME, moments, ...)                                                              \

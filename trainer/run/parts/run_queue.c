@@ -66,8 +66,8 @@ void run_queue_add_result(struct run_queue *queue, const struct model_result *re
 {
     struct step_sums *sums = &queue->device_record->sums;
     const struct ops_table *table = queue->ops->table;
-    table->exact_add(queue->ops, sums->losses.limb, result->losses, rows);
-    table->count_add(queue->ops, &sums->correct_count, result->correct, rows);
+    table->add_to_exact_sum(queue->ops, sums->losses.limb, result->losses, rows);
+    table->add_flag_count(queue->ops, &sums->correct_count, result->correct, rows);
 }
 
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, struct err *err)

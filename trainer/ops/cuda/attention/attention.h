@@ -6,10 +6,10 @@
  *     cuda_attention_fwd(DTYPE_BF16, &shape, &(struct cuda_attention_fwd_arrays){...}, stream)
  *     cuda_attention_bwd(DTYPE_BF16, &shape, &(struct cuda_attention_bwd_arrays){...}, stream)
  *
- * head_dim is at most 256. BF16 and F16 use tensor cores with float sums and require a multiple of
- * 8. F32 uses plain float arithmetic, which is slow, and accepts any head_dim. The bits depend only
- * on shape and data: one block computes each sum, in a fixed order, without atomics. Skipping fully
- * masked tiles does not change the bits, because they would add zeros and rescale by one.
+ * head_dim is at most 256. BF16 and F16 use tensor cores with float sums and require a head_dim
+ * divisible by 8. F32 uses plain float arithmetic, which is slow. Results depend only on shape and
+ * data: one block computes each sum, in a fixed order, without atomics. Skipping fully masked tiles
+ * does not change results, because they would add zeros and rescale by one.
  *
  * Arrays are in device memory, 16-byte aligned; outputs overlap no other array. Calls queue on the
  * stream and allocate nothing.
@@ -31,7 +31,7 @@ struct attn_shape;
 struct err;
 struct ops;
 
-/* plan_attn of ops.h. Also prepares the kernels. */
+/* Implements plan_attn of ops.h and prepares the kernels. */
 int cuda_attention_plan(const struct ops *ops, const struct attn_shape *shape, struct err *err);
 
 /* False if no kernel supports the shape. */
@@ -57,9 +57,9 @@ struct cuda_attention_bwd_arrays {
     const void *out; /* results of the forward pass with the same qkv and row_starts */
     const float *lse;
     const int32_t *row_starts;
-    float *workspace; /* cuda_attention_bwd_workspace floats */
+    float *workspace; /* cuda_attention_bwd_workspace_floats */
 };
-uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape);
+uint64_t cuda_attention_bwd_workspace_floats(const struct attn_shape *shape);
 cudaError_t cuda_attention_bwd(enum dtype type, const struct attn_shape *shape,
                                const struct cuda_attention_bwd_arrays *arrays, cudaStream_t stream);
 

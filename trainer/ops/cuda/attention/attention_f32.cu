@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(F32_THREADS)
     int group = geometry.heads / geometry.kv_heads;
     int first_head = OF_KEYS ? unit % unit_heads * group : unit % unit_heads,
         kv_head = first_head / group;
-    int padded = attention_padded(geometry.tokens);
+    int padded = attention_padded_tokens(geometry.tokens);
     uint64_t width = geometry.qkv_width(), out_width = geometry.out_width();
     const int32_t *starts =
         row_starts == NULL ? NULL : row_starts + (uint64_t)batch * geometry.tokens;

@@ -25,7 +25,7 @@ __host__ __device__ static inline int tile_count(int count, int tile)
  * the bounds of the starts for every ATTENTION_BOUNDS_ROWS queries. */
 enum { ATTENTION_STATS_ROWS = 128, ATTENTION_BOUNDS_ROWS = 64 };
 
-__host__ __device__ static inline int attention_padded(int tokens)
+__host__ __device__ static inline int attention_padded_tokens(int tokens)
 {
     return tile_count(tokens, ATTENTION_STATS_ROWS) * ATTENTION_STATS_ROWS;
 }

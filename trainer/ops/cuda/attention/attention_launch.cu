@@ -11,18 +11,19 @@ static bool runs_on_tensor_cores(enum dtype type)
 }
 
 /* Kernels count the padded queries of all heads in int. */
-static bool is_countable(const struct attn_shape *shape)
+static bool queries_fit_int(const struct attn_shape *shape)
 {
     const uint64_t limit = INT_MAX;
     if (shape->batch > limit || shape->heads > limit / shape->batch ||
         shape->tokens > limit - ATTENTION_STATS_ROWS)
         return false;
-    return (uint64_t)attention_padded((int)shape->tokens) <= limit / (shape->batch * shape->heads);
+    return (uint64_t)attention_padded_tokens((int)shape->tokens) <=
+           limit / (shape->batch * shape->heads);
 }
 
 bool cuda_attention_supports(enum dtype type, const struct attn_shape *shape)
 {
-    if (!attn_shape_is_valid(shape) || !is_countable(shape) || shape->head_dim > HEAD_DIM_MAX)
+    if (!attn_shape_is_valid(shape) || !queries_fit_int(shape) || shape->head_dim > HEAD_DIM_MAX)
         return false;
     return type == DTYPE_F32 ||
            (runs_on_tensor_cores(type) && shape->head_dim % HEAD_DIM_ALIGN == 0);
@@ -50,12 +51,13 @@ cudaError_t cuda_attention_fwd(enum dtype type, const struct attn_shape *shape,
 /* The workspace holds the queries' statistics, then the bounds of starts. */
 static uint64_t query_stats_count(const struct attn_shape *shape)
 {
-    return shape->batch * shape->heads * attention_padded((int)shape->tokens);
+    return shape->batch * shape->heads * attention_padded_tokens((int)shape->tokens);
 }
 
-uint64_t cuda_attention_bwd_workspace(const struct attn_shape *shape)
+uint64_t cuda_attention_bwd_workspace_floats(const struct attn_shape *shape)
 {
-    uint64_t bounds = shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
+    uint64_t bounds =
+        shape->batch * (attention_padded_tokens((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
     return (query_stats_count(shape) * sizeof(float2) + bounds * sizeof(struct start_bounds)) /
            sizeof(float);
 }

@@ -43,7 +43,7 @@ template <int COLUMNS, bool OF_KEYS> struct bwd_tiles {
                   "one bound");
 };
 
-/* Tile `tile` of head `head`, streamed next. */
+/* The tile to stream next. */
 struct bwd_step {
     int head, tile;
 };
@@ -132,7 +132,7 @@ template <typename T, int COLUMNS, bool OF_KEYS> struct bwd_block {
 
     __device__ const float2 *stats_of(int q_head) const
     {
-        return stats + (uint64_t)q_head * attention_padded(geometry.tokens);
+        return stats + (uint64_t)q_head * attention_padded_tokens(geometry.tokens);
     }
 };
 
@@ -156,7 +156,7 @@ __device__ inline void bwd_set_position(struct bwd_block<T, COLUMNS, OF_KEYS> &b
      * so that the last blocks to run are short. */
     block.first = (OF_KEYS ? row_tile : row_tiles - 1 - row_tile) * tiles::rows;
 
-    int padded = attention_padded(geometry.tokens);
+    int padded = attention_padded_tokens(geometry.tokens);
     block.stats += (uint64_t)block.batch * geometry.heads * padded;
     if (block.bounds != NULL) {
         block.bounds += (uint64_t)block.batch * (padded / ATTENTION_BOUNDS_ROWS);
@@ -231,8 +231,7 @@ __device__ inline void bwd_mask(struct bwd_products<TILES> &products,
             }
 }
 
-/* row_stats: of this thread's rows, if they are queries. column_stats: of the columns, else; in
- * shared memory. */
+/* Uses row_stats (this thread's rows) if rows are queries, else column_stats (in shared memory). */
 template <bool OF_KEYS, int TILES>
 __device__ inline void bwd_softmax(struct bwd_products<TILES> &products,
                                    const float2 (&row_stats)[TILES][2], const float2 *column_stats,
@@ -322,8 +321,7 @@ __device__ inline void bwd_add_columns(struct bwd_warp<T, COLUMNS, OF_KEYS> &war
     bwd_add<T, COLUMNS, TILES, OUT>(warp.sums, a, streamed, column, block.part * OUT);
 }
 
-/* Grid: one block per part of each tile of rows of each head, a key-value head (OF_KEYS) or a query
- * head. */
+/* Grid: one block per part of each row tile of each key-value head (OF_KEYS) or query head. */
 template <typename T, int COLUMNS, bool OF_KEYS>
 __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
     attention_mma_bwd_kernel(struct attention_geometry geometry, T *d_qkv, const T *d_out,
@@ -364,8 +362,8 @@ __global__ void __launch_bounds__((bwd_tiles<COLUMNS, OF_KEYS>::threads))
 
     copy_async_wait<0>();
     __syncthreads();
-    warp.rows.hold();
-    warp.d_rows.hold();
+    warp.rows.preload();
+    warp.d_rows.preload();
     for (int buffer = 0; step.tile < block.end_tile; buffer ^= 1) {
         struct bwd_step next = block.find_step({step.head, step.tile + 1});
         if (next.tile < block.end_tile)

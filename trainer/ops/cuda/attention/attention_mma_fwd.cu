@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(FWD_THREADS)
         copy_async_wait<0>();
         __syncthreads();
         if (step == first_step)
-            q.hold();
+            q.preload();
         if (step + 1 < end_step)
             fwd_copy_keys<T, COLUMNS>(kv_tiles + (step + 1) % 2 * tiles::step_elements, k, step + 1,
                                       geometry);

@@ -36,7 +36,8 @@ __global__ void __launch_bounds__(STATS_THREADS)
     attention_stats_kernel(struct attention_geometry geometry, int batches, float2 *stats,
                            const T *d_out, const T *out, const float *lse)
 {
-    unsigned padded = (unsigned)attention_padded(geometry.tokens), heads = (unsigned)geometry.heads;
+    unsigned padded = (unsigned)attention_padded_tokens(geometry.tokens),
+             heads = (unsigned)geometry.heads;
     unsigned at = blockIdx.x * STATS_HEADS + threadIdx.x / STATS_LANES, query = at / heads;
     int head = (int)(at % heads), batch = (int)(query / padded), token = (int)(query % padded);
     bool is_token = batch < batches && token < geometry.tokens;
@@ -54,7 +55,8 @@ __global__ void __launch_bounds__(STATS_THREADS)
 __global__ void __launch_bounds__(WARP_THREADS)
     attention_bounds_kernel(int tokens, struct start_bounds *bounds, const int32_t *row_starts)
 {
-    int tiles = attention_padded(tokens) / ATTENTION_BOUNDS_ROWS, batch = (int)blockIdx.x / tiles;
+    int tiles = attention_padded_tokens(tokens) / ATTENTION_BOUNDS_ROWS,
+        batch = (int)blockIdx.x / tiles;
     int first = (int)blockIdx.x % tiles * ATTENTION_BOUNDS_ROWS, smallest = INT_MAX, largest = 0;
     for (int row = threadIdx.x; row < ATTENTION_BOUNDS_ROWS; row += WARP_THREADS) {
         if (first + row < tokens) {
@@ -74,15 +76,15 @@ static cudaError_t stats_launch(const struct attn_shape *shape,
                                 const struct cuda_attention_bwd_arrays *arrays, float2 *stats,
                                 cudaStream_t stream)
 {
-    uint64_t heads = shape->batch * attention_padded((int)shape->tokens) * shape->heads;
+    uint64_t heads = shape->batch * attention_padded_tokens((int)shape->tokens) * shape->heads;
     auto launch = [&](auto kernel) {
         return LAUNCH(kernel, block_count(heads, STATS_HEADS), STATS_THREADS, 0, stream,
                       attention_geometry_of(shape), (int)shape->batch, stats,
                       static_cast<const T *>(arrays->d_out), static_cast<const T *>(arrays->out),
                       arrays->lse);
     };
-    return rows_are_packed<T>(shape->head_dim) ? launch(attention_stats_kernel<T, true>)
-                                               : launch(attention_stats_kernel<T, false>);
+    return rows_are_aligned<T>(shape->head_dim) ? launch(attention_stats_kernel<T, true>)
+                                                : launch(attention_stats_kernel<T, false>);
 }
 
 cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape,
@@ -94,8 +96,8 @@ cudaError_t attention_stats_fill(enum dtype type, const struct attn_shape *shape
     });
     if (status != cudaSuccess || stats->bounds == NULL)
         return status;
-    unsigned blocks =
-        (unsigned)shape->batch * (attention_padded((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
+    unsigned blocks = (unsigned)shape->batch *
+                      (attention_padded_tokens((int)shape->tokens) / ATTENTION_BOUNDS_ROWS);
     return LAUNCH(attention_bounds_kernel, blocks, WARP_THREADS, 0, stream, (int)shape->tokens,
                   stats->bounds, arrays->row_starts);
 }

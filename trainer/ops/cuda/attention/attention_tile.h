@@ -106,21 +106,22 @@ __device__ inline void load_a(uint32_t a[4], const T *tile, int row, int column)
     load_matrices<false>(a, tile + fragment_at<COLUMNS>(row, column, lane % 16, lane / 16));
 }
 
-/* The A fragments of a warp's TILES x 16 rows, all columns. HELD: kept in registers; else read
- * again each time. */
-template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
+/* The A fragments of a warp's TILES x 16 rows, all columns. IN_REGISTERS: loaded once; else on each
+ * use. */
+template <typename T, int COLUMNS, int TILES, bool IN_REGISTERS> struct row_fragments {
     const T *rows;
-    uint32_t held[HELD ? COLUMNS / MMA_DEPTH : 1][TILES][4];
+    uint32_t fragments[IN_REGISTERS ? COLUMNS / MMA_DEPTH : 1][TILES][4];
 
-    /* Call once, after the copy has finished. */
-    __device__ void hold()
+    /* Call once, after the copy to shared memory has finished. */
+    __device__ void preload()
     {
-        if constexpr (HELD) {
+        if constexpr (IN_REGISTERS) {
 #pragma unroll
             for (int depth = 0; depth < COLUMNS / MMA_DEPTH; depth++)
 #pragma unroll
                 for (int tile = 0; tile < TILES; tile++)
-                    load_a<COLUMNS>(held[depth][tile], rows, tile * MMA_ROWS, depth * MMA_DEPTH);
+                    load_a<COLUMNS>(fragments[depth][tile], rows, tile * MMA_ROWS,
+                                    depth * MMA_DEPTH);
         }
     }
 
@@ -128,10 +129,10 @@ template <typename T, int COLUMNS, int TILES, bool HELD> struct row_fragments {
     {
 #pragma unroll
         for (int tile = 0; tile < TILES; tile++) {
-            if constexpr (HELD) {
+            if constexpr (IN_REGISTERS) {
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    a[tile][i] = held[depth][tile][i];
+                    a[tile][i] = fragments[depth][tile][i];
             } else {
                 load_a<COLUMNS>(a[tile], rows, tile * MMA_ROWS, depth * MMA_DEPTH);
             }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum {
-    TILE = 128,      /* approximate output tile of a block */
+    TILE = 128,      /* approximate side of a block's output tile */
     TILES_MIN = 128, /* enough to occupy a device */
     PARTS_MAX = 16,
     PART_DEPTH_MIN = 2048,
@@ -94,7 +94,7 @@ uint64_t cuda_gemm_partials_bytes(const struct gemm_shape *shape)
     return parts > 1 ? parts * shape->m * shape->n * sizeof(float) : 0;
 }
 
-static bool is_equal(const struct gemm_shape *a, const struct gemm_shape *b)
+static bool shapes_equal(const struct gemm_shape *a, const struct gemm_shape *b)
 {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->trans_a == b->trans_a &&
            a->trans_b == b->trans_b && a->bias == b->bias && a->accumulate == b->accumulate &&
@@ -165,7 +165,7 @@ int cuda_gemm_plan(struct cuda_gemm *gemm, const struct gemm_shape *shape,
                    struct gemm_plan *ret_plan, struct err *err)
 {
     struct planned_shape *planned = gemm->planned_shapes;
-    while (planned && !is_equal(&planned->shape, shape))
+    while (planned && !shapes_equal(&planned->shape, shape))
         planned = planned->next;
     int status = planned ? 0 : add_plan(gemm, shape, &planned, err);
     if (!status)

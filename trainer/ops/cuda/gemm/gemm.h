@@ -2,8 +2,8 @@
  * gemm — matrix products of the CUDA ops over cublaslt.h, with a plan per shape, kept until close.
  *
  * The gradient of a small weight matrix has a long inner dimension (the tokens) and too few output
- * tiles to occupy a device. Such a product is split along the inner dimension into equal parts,
- * whose number depends only on the shape. The parts run in parallel and are added in order.
+ * tiles to occupy a device. Such a product is split along the inner dimension into equal parts;
+ * their number depends only on the shape. The parts run in parallel and are added in order.
  */
 #ifndef MILLRACE_TRAINER_OPS_CUDA_GEMM_GEMM_H
 #define MILLRACE_TRAINER_OPS_CUDA_GEMM_GEMM_H

@@ -1,7 +1,7 @@
 /*
- * init — see init.h.
+ * initial_weights — see initial_weights.h.
  */
-#include "trainer/models/init.h"
+#include "trainer/models/initial_weights.h"
 
 #include "base/json/jsonx.h"
 #include "ckpt/format/hf_model.h"
@@ -17,7 +17,7 @@
 
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-struct init {
+struct initial_weights {
     char path[IO_PATH_BYTES_MAX];
     const struct model_config *config;
     const struct params *params;
@@ -47,7 +47,7 @@ static struct hf_config hf_config_of(const struct model_config *c)
     };
 }
 
-static int check_config_file(const struct init *l, struct io *io)
+static int check_config_file(const struct initial_weights *l, struct io *io)
 {
     char folder[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX], *text = NULL;
     size_t bytes = 0;
@@ -84,7 +84,7 @@ static void format_shape(const uint64_t *shape, uint32_t rank, char text[128])
 }
 
 /* may_have_more_rows: the tensor may have more rows than the model. */
-static int check_shape(const struct init *l, const struct weights_tensor *found,
+static int check_shape(const struct initial_weights *l, const struct weights_tensor *found,
                        const uint64_t *shape, uint32_t rank, bool may_have_more_rows)
 {
     const struct manifest_tensor *tensor = found->tensor;
@@ -108,7 +108,7 @@ static int check_shape(const struct init *l, const struct weights_tensor *found,
 /* Finds a tensor by its Hugging Face name. Files of a bare model omit the first component of the
  * name. A tied table is stored once: by transformers under the embedding's name, by safetensors'
  * save_model under the head's. */
-static bool find_hf_tensor(const struct init *l, const struct param *param,
+static bool find_hf_tensor(const struct initial_weights *l, const struct param *param,
                            struct hf_location *location, struct weights_tensor *ret_tensor)
 {
     if (!l->hf || !hf_locate(l->hf, param->name, location))
@@ -125,7 +125,7 @@ static bool find_hf_tensor(const struct init *l, const struct param *param,
            weights_find(l->source, "lm_head.weight", ret_tensor);
 }
 
-static int reserve_transpose_buffer(struct init *l, uint64_t count)
+static int reserve_transpose_buffer(struct initial_weights *l, uint64_t count)
 {
     if (count <= l->transpose_capacity)
         return 0;
@@ -139,7 +139,7 @@ static int reserve_transpose_buffer(struct init *l, uint64_t count)
 }
 
 /* The source is [in, out * parts], the target [out, in]. */
-static int load_transposed(struct init *l, const struct param *param,
+static int load_transposed(struct initial_weights *l, const struct param *param,
                            const struct hf_location *location, const struct weights_tensor *found,
                            float *target)
 {
@@ -157,7 +157,7 @@ static int load_transposed(struct init *l, const struct param *param,
     return status;
 }
 
-static int load_untransposed(struct init *l, const struct param *param,
+static int load_untransposed(struct initial_weights *l, const struct param *param,
                              const struct hf_location *location, const struct weights_tensor *found,
                              float *target)
 {
@@ -168,7 +168,7 @@ static int load_untransposed(struct init *l, const struct param *param,
     return status ? status : weights_read(found, start, param->shape, target, l->err);
 }
 
-static int load_param(struct init *l, const struct param *param, float *target)
+static int load_param(struct initial_weights *l, const struct param *param, float *target)
 {
     struct weights_tensor found;
     struct hf_location location = {.parts = 1};
@@ -185,7 +185,7 @@ static int load_param(struct init *l, const struct param *param, float *target)
 }
 
 /* Rejects weights of a deeper model. */
-static int check_depth(const struct init *l)
+static int check_depth(const struct initial_weights *l)
 {
     struct weights_tensor found;
     struct hf_location location;
@@ -210,11 +210,11 @@ static const struct hf_model *hf_model_of(const struct model_config *config,
     return hf ? *hf : NULL;
 }
 
-int init_open(struct io *io, const char *path, const struct model_config *config,
-              const struct params *params, const struct log *log, struct init **ret_init,
-              struct err *err)
+int initial_weights_open(struct io *io, const char *path, const struct model_config *config,
+                         const struct params *params, const struct log *log,
+                         struct initial_weights **ret_weights, struct err *err)
 {
-    struct init *l = calloc(1, sizeof *l);
+    struct initial_weights *l = calloc(1, sizeof *l);
     if (!l)
         return err_set(err, -ENOMEM, "out of memory for the initial weights");
     snprintf(l->path, sizeof l->path, "%s", path);
@@ -228,13 +228,14 @@ int init_open(struct io *io, const char *path, const struct model_config *config
     if (!status)
         status = check_depth(l);
     if (status)
-        init_close(l);
+        initial_weights_close(l);
     else
-        *ret_init = l;
+        *ret_weights = l;
     return status;
 }
 
-int init_load_group(struct init *l, uint64_t group, float *values, struct err *err)
+int initial_weights_load_group(struct initial_weights *l, uint64_t group, float *values,
+                               struct err *err)
 {
     const struct param_group *g = &l->params->groups[group];
     int status = 0;
@@ -245,7 +246,7 @@ int init_load_group(struct init *l, uint64_t group, float *values, struct err *e
     return status;
 }
 
-void init_close(struct init *l)
+void initial_weights_close(struct initial_weights *l)
 {
     if (!l)
         return;

@@ -1,7 +1,7 @@
 /*
- * init (test) — weights from Hugging Face's transformers give the same results in millrace.
+ * initial_weights (test) — compares millrace's results with those of Hugging Face's transformers.
  */
-#include "trainer/models/init.h"
+#include "trainer/models/initial_weights.h"
 
 #include "ckpt/format/safetensors.h"
 #include "tests/support/scratch.h"
