@@ -1,6 +1,6 @@
 /*
- * block_case — one transformer block with random weights, input and output gradient, in any of 32
- * variants.
+ * block_case — one transformer block with random weights, input and output gradient, in any of
+ * BLOCK_VARIANTS variants.
  */
 #ifndef MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
 #define MILLRACE_TESTS_TRAINER_BLOCK_CASE_H
@@ -18,7 +18,8 @@ struct block_case {
     void *saved, *scratch;
 };
 
-/* The bits of variant: 0 RMSNorm, 1 RoPE, 2 grouped-query, 3 SwiGLU, 4 causal. */
+/* The bits of variant: 0 RMSNorm, 1 RoPE, 2 grouped-query, 3 SwiGLU, 4 causal, 5 norms of q and
+ * k. */
 struct block_config block_variant(unsigned variant, bool bias);
 void block_case_open(struct block_case *c, struct ops *ops, const struct block_config *config);
 void block_case_close(struct block_case *c);

@@ -37,7 +37,7 @@ static struct micro_case *open_case(bool mask, int32_t *source, uint32_t items_c
     return c;
 }
 
-static struct model_input push(struct micro_case *c, uint64_t *ret_valid)
+static struct model_input push_batch(struct micro_case *c, uint64_t *ret_valid)
 {
     struct model_input input;
     struct err err;
@@ -63,7 +63,7 @@ static void row_starts_follow_the_document_ends(void **state)
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 5, 0, 1, 1, 1, 1, 1};
     struct micro_case *c = open_case(true, source, ITEMS);
     uint64_t valid;
-    struct model_input input = push(c, &valid);
+    struct model_input input = push_batch(c, &valid);
     assert_int_equal(valid, ITEMS * BLOCK);
     assert_non_null(input.language.row_starts);
     assert_memory_equal(input.language.row_starts, expected, sizeof expected);
@@ -77,7 +77,7 @@ static void absent_items_have_row_starts_too(void **state)
     const int32_t expected[ITEMS * BLOCK] = {0, 0, 2, 2, 2, 2};
     struct micro_case *c = open_case(true, source, 1);
     uint64_t valid;
-    struct model_input input = push(c, &valid);
+    struct model_input input = push_batch(c, &valid);
     assert_memory_equal(input.language.row_starts, expected, sizeof expected);
     close_case(c);
 }
@@ -88,7 +88,7 @@ static void nothing_is_masked_by_default(void **state)
     int32_t source[ITEMS * (BLOCK + 1)] = {END};
     struct micro_case *c = open_case(false, source, ITEMS);
     uint64_t valid;
-    struct model_input input = push(c, &valid);
+    struct model_input input = push_batch(c, &valid);
     assert_null(input.language.row_starts);
     close_case(c);
 }
@@ -120,7 +120,7 @@ static void losses_before_and_after(bool mask, uint32_t cut, double *before, dou
     case_close(&c);
 }
 
-static void a_document_changes_no_bit_of_the_next_one(void **state)
+static void a_document_does_not_affect_the_next_one(void **state)
 {
     (void)state;
     enum { ROWS_MAX = 4096 };
@@ -139,7 +139,7 @@ static void a_document_changes_no_bit_of_the_next_one(void **state)
     }
 }
 
-static void row_starts_of_zero_are_no_mask(void **state)
+static void row_starts_of_zero_mask_nothing(void **state)
 {
     (void)state;
     struct model_case c;
@@ -163,8 +163,8 @@ int main(void)
         cmocka_unit_test(row_starts_follow_the_document_ends),
         cmocka_unit_test(absent_items_have_row_starts_too),
         cmocka_unit_test(nothing_is_masked_by_default),
-        cmocka_unit_test(a_document_changes_no_bit_of_the_next_one),
-        cmocka_unit_test(row_starts_of_zero_are_no_mask),
+        cmocka_unit_test(a_document_does_not_affect_the_next_one),
+        cmocka_unit_test(row_starts_of_zero_mask_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

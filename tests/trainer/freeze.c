@@ -1,6 +1,6 @@
 /*
- * freeze (test) — which parameters a pattern freezes, and that a pass computes only the other
- * parameters' gradients, with the same bits.
+ * freeze (test) — tests which parameters a pattern freezes, and that passes compute only the other
+ * gradients, bit-identically.
  */
 #include "trainer/models/freeze.h"
 #include "tests/support/test.h"
@@ -13,8 +13,8 @@
 
 enum { ITEMS = 3 };
 
-static int freeze(const struct model_config *config, const char *patterns, char *trained,
-                  size_t bytes, struct err *err)
+static int freeze_and_list(const struct model_config *config, const char *patterns, char *trained,
+                           size_t bytes, struct err *err)
 {
     struct model_case c;
     case_open(&c, config, ITEMS, DTYPE_F32, 1);
@@ -46,7 +46,8 @@ static void the_last_matching_freeze_pattern_applies(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char trained[4096];
         struct err err;
-        assert_ok(freeze(&case_vit, cases[i].patterns, trained, sizeof trained, &err), &err);
+        assert_ok(freeze_and_list(&case_vit, cases[i].patterns, trained, sizeof trained, &err),
+                  &err);
         assert_string_equal(trained, cases[i].trained);
     }
 }
@@ -55,7 +56,7 @@ static void useless_freeze_patterns_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        const char *patterns, *says;
+        const char *patterns, *message;
     } cases[] = {
         {"embed.*, block.0.*", "\"block.0.*\""},
         {"embed.*,", "\"\""},
@@ -67,9 +68,9 @@ static void useless_freeze_patterns_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char trained[4096];
         struct err err = {0};
-        assert_int_equal(freeze(&case_vit, cases[i].patterns, trained, sizeof trained, &err),
-                         -EINVAL);
-        if (!strstr(err.what, cases[i].says))
+        assert_int_equal(
+            freeze_and_list(&case_vit, cases[i].patterns, trained, sizeof trained, &err), -EINVAL);
+        if (!strstr(err.what, cases[i].message))
             fail_msg("%s: %s", cases[i].patterns, err.what);
     }
 }
@@ -81,8 +82,8 @@ static void run_pass(struct model_case *c, const struct model_config *config)
     case_backward(c, c->gradients);
 }
 
-/* Asserts that the spans of all groups cover what is trained, and that the gradient arena has no
- * gaps. */
+/* Asserts that the spans of all groups cover the trained parameters, and that the gradient arena
+ * has no gaps. */
 static void assert_spans_cover(const struct params *params)
 {
     uint64_t end = 0;
@@ -110,7 +111,7 @@ static void assert_spans_cover(const struct params *params)
     assert_int_equal(params->trained_elements, end);
 }
 
-/* Uses the model's own memory settings: all blocks kept, recomputed or offloaded. */
+/* Uses the model's memory settings: blocks are kept, recomputed or offloaded. */
 static void assert_trained_gradients_are_the_same(const struct model_config *plain,
                                                   const char *patterns)
 {
@@ -129,8 +130,8 @@ static void assert_trained_gradients_are_the_same(const struct model_config *pla
         const float *expected = (const float *)all.gradients + before->list[i].trained_offset;
         if (!param->frozen && memcmp((const float *)some.gradients + param->trained_offset,
                                      expected, param->count * sizeof(float)) != 0)
-            fail_msg("%s, %s: the gradient of %s is another one", model_type_name(plain->type),
-                     patterns, param->name);
+            fail_msg("%s, %s: the gradient of %s differs", model_type_name(plain->type), patterns,
+                     param->name);
     }
     assert_memory_equal(all.losses, some.losses, all.rows * sizeof *all.losses);
     assert_true(some.activation_bytes <= all.activation_bytes);
@@ -162,8 +163,7 @@ static void freezing_does_not_change_other_gradients(void **state)
                 assert_trained_gradients_are_the_same(&configs[m], common[p]);
 }
 
-/* The first blocks, which precede everything trained, have no backward pass and keep nothing for
- * one. */
+/* Blocks before the first trained parameter have no backward pass and store nothing for it. */
 static void frozen_first_blocks_take_less_memory(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void frozen_first_blocks_take_less_memory(void **state)
     case_close(&plain);
 }
 
-/* The memory that a run requests has no gradients or moments for frozen parameters. */
+/* A run allocates no gradients or moments for frozen parameters. */
 static void only_trained_parameters_get_gradient_memory(void **state)
 {
     (void)state;

@@ -34,14 +34,14 @@ static bool has_model(const char *name)
     return access(path, F_OK) == 0;
 }
 
-static void check(const struct model_config *config, const char *name)
+static void check_logits(const struct model_config *config, const char *name)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     model_path(path, name);
     hf_check_logits(config, io, path, path);
 }
 
-static int load(const struct model_config *config, const char *name, struct err *err)
+static int load_model(const struct model_config *config, const char *name, struct err *err)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     struct model_case c;
@@ -52,20 +52,20 @@ static int load(const struct model_config *config, const char *name, struct err 
     return status;
 }
 
-static void models_give_transformers_logits(void **state)
+static void logits_match_transformers(void **state)
 {
     (void)state;
     char file[TEST_PATH_BYTES_MAX + 64], beside[TEST_PATH_BYTES_MAX + 64];
     make_models();
-    check(&hf_gpt2, "gpt2");
-    check(&hf_gpt2, "gpt2-bf16-sharded");
-    check(&hf_llama, "llama");
-    check(&hf_llama, "llama-f16-sharded");
-    check(&hf_llama, "llama-tied");
-    check(&hf_llama3, "llama3");
-    check(&hf_qwen2, "qwen2");
-    check(&hf_gpt2, "gpt2-save-model");
-    check(&hf_llama, "llama-save-model");
+    check_logits(&hf_gpt2, "gpt2");
+    check_logits(&hf_gpt2, "gpt2-bf16-sharded");
+    check_logits(&hf_llama, "llama");
+    check_logits(&hf_llama, "llama-f16-sharded");
+    check_logits(&hf_llama, "llama-tied");
+    check_logits(&hf_llama3, "llama3");
+    check_logits(&hf_qwen2, "qwen2");
+    check_logits(&hf_gpt2, "gpt2-save-model");
+    check_logits(&hf_llama, "llama-save-model");
     model_path(file, "gpt2/model.safetensors");
     model_path(beside, "gpt2");
     hf_check_logits(&hf_gpt2, io, file, beside);
@@ -74,13 +74,13 @@ static void models_give_transformers_logits(void **state)
     hf_check_logits(&hf_llama, io, file, beside);
 }
 
-static void a_qwen3_gives_transformers_logits(void **state)
+static void qwen3_logits_match_transformers(void **state)
 {
     (void)state;
     make_models();
     if (!has_model("qwen3"))
         test_skip("this transformers has no Qwen3");
-    check(&hf_qwen3, "qwen3");
+    check_logits(&hf_qwen3, "qwen3");
 }
 
 static void weights_of_another_model_are_refused_with_the_difference(void **state)
@@ -90,48 +90,48 @@ static void weights_of_another_model_are_refused_with_the_difference(void **stat
     struct err err;
     make_models();
     config.layers = 1;
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "num_hidden_layers"));
-    assert_int_equal(load(&config, "llama/model.safetensors", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama/model.safetensors", &err), -EINVAL);
     config = hf_llama;
     config.heads = 8;
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "num_attention_heads"));
     config = hf_llama;
     config.language.rope_base = 10000;
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_theta"));
     config = hf_llama;
     config.language.rope_scaling = hf_llama3.language.rope_scaling;
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_scaling"));
     config = hf_llama3;
     config.language.rope_scaling = (struct rope_scaling){0};
-    assert_int_equal(load(&config, "llama3", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama3", &err), -EINVAL);
     assert_non_null(strstr(err.what, "rope_scaling"));
     config = hf_llama3;
     config.language.rope_scaling.original_positions = 16;
-    assert_int_equal(load(&config, "llama3", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama3", &err), -EINVAL);
     assert_non_null(strstr(err.what, "original_max_position_embeddings"));
     config = hf_llama;
     config.language.tied = true; /* the file's separate head would be lost */
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "tie_word_embeddings"));
     config = hf_qwen2;
     config.language.qk_norm = true;
-    assert_int_equal(load(&config, "qwen2", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "qwen2", &err), -EINVAL);
     assert_non_null(strstr(err.what, "model_type"));
     config = hf_llama;
     config.mlp_width = 40;
-    assert_int_equal(load(&config, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&config, "llama", &err), -EINVAL);
     assert_non_null(strstr(err.what, "gate_proj"));
     assert_string_equal(err.expected, "[40, 32]");
     assert_string_equal(err.found, "[48, 32]");
     config = hf_gpt2;
     config.language.block = 21; /* the file has only 20 positions */
-    assert_int_equal(load(&config, "gpt2", &err), -EINVAL);
-    assert_int_equal(load(&hf_gpt2, "llama", &err), -EINVAL);
-    assert_int_equal(load(&hf_gpt2, "absent", &err), -ENOENT);
+    assert_int_equal(load_model(&config, "gpt2", &err), -EINVAL);
+    assert_int_equal(load_model(&hf_gpt2, "llama", &err), -EINVAL);
+    assert_int_equal(load_model(&hf_gpt2, "absent", &err), -ENOENT);
 }
 
 static void an_index_pointing_outside_its_folder_is_refused(void **state)
@@ -148,7 +148,7 @@ static void an_index_pointing_outside_its_folder_is_refused(void **state)
     model_path(path, "model.safetensors.index.json");
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         test_write_file(path, bad[i], strlen(bad[i]));
-        assert_int_equal(load(&hf_gpt2, "model.safetensors.index.json", &err), -EBADMSG);
+        assert_int_equal(load_model(&hf_gpt2, "model.safetensors.index.json", &err), -EBADMSG);
         assert_non_null(strstr(err.path, "index.json"));
     }
 }
@@ -156,13 +156,13 @@ static void an_index_pointing_outside_its_folder_is_refused(void **state)
 /* ---- Memory. ---- */
 
 enum {
-    WIDE = 264,
-    DEEP = 32,
-    READING_BYTES_MAX = 36 << 20 /* a load's read-ahead, plus some slack */
+    WIDTH = 264,
+    LAYERS = 32,
+    READ_AHEAD_BYTES_MAX = 36 << 20 /* a load's read-ahead, plus some slack */
 };
 
-/* Makes a millrace file with all parameters, which are a hole in it. */
-static void make_zeros(const struct params *params, const char *path)
+/* Writes a millrace file in which all parameters are a hole. */
+static void write_zero_weights(const struct params *params, const char *path)
 {
     struct safetensors_entry *entries = calloc(params->count, sizeof *entries);
     struct str header = {0};
@@ -212,13 +212,13 @@ static void sharded_weights_are_read_group_by_group(void **state)
     (void)state;
     if (test_is_sanitized())
         test_skip("a sanitizer's own memory is counted too");
-    model.width = WIDE;
-    model.layers = DEEP;
+    model.width = WIDTH;
+    model.layers = LAYERS;
     open_test_ops(DTYPE_F32, 1, &run.compute.device, &run.compute.ops);
     assert_ok(model_open(&model, run.compute.ops, 2, &run.compute.model, &err), &err);
     run.compute.params = model_params(run.compute.model);
     run.compute.stage =
-        (struct model_stage){.blocks_count = DEEP, .has_embedding = true, .has_head = true};
+        (struct model_stage){.blocks_count = LAYERS, .has_embedding = true, .has_head = true};
     assert_ok(partition_init(&run.compute.partition, &one_of_many, run.compute.params, &err), &err);
     const struct weights_options weights = {.ops = run.compute.ops,
                                             .partition = &run.compute.partition,
@@ -228,7 +228,7 @@ static void sharded_weights_are_read_group_by_group(void **state)
         weights_init(&run.compute.weights, &weights, run.compute.model, &run.compute.stage, &err),
         &err);
     model_path(path, "zeros.safetensors");
-    make_zeros(run.compute.params, path);
+    write_zero_weights(run.compute.params, path);
     /* allocates the memory of the weights themselves */
     assert_ok(run_init_weights(&run, NULL, &err), &err);
     uint64_t before = peak_bytes(),
@@ -236,9 +236,9 @@ static void sharded_weights_are_read_group_by_group(void **state)
     assert_ok(run_init_weights(&run, path, &err), &err);
     uint64_t more = peak_bytes() - before;
     assert_true(run.compute.params->elements * sizeof(float) >
-                2 * (2 * group_bytes + READING_BYTES_MAX));
-    if (more > 2 * group_bytes + READING_BYTES_MAX)
-        fail_msg("reading took %llu bytes more, where a group has %llu", (unsigned long long)more,
+                2 * (2 * group_bytes + READ_AHEAD_BYTES_MAX));
+    if (more > 2 * group_bytes + READ_AHEAD_BYTES_MAX)
+        fail_msg("reading took %llu more bytes; a group has %llu", (unsigned long long)more,
                  (unsigned long long)group_bytes);
     weights_deinit(&run.compute.weights);
     partition_deinit(&run.compute.partition);
@@ -250,9 +250,9 @@ static void sharded_weights_are_read_group_by_group(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(models_give_transformers_logits, scratch_set_up,
+        cmocka_unit_test_setup_teardown(logits_match_transformers, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(a_qwen3_gives_transformers_logits, scratch_set_up,
+        cmocka_unit_test_setup_teardown(qwen3_logits_match_transformers, scratch_set_up,
                                         scratch_tear_down),
         cmocka_unit_test_setup_teardown(weights_of_another_model_are_refused_with_the_difference,
                                         scratch_set_up, scratch_tear_down),

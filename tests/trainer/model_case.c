@@ -92,7 +92,7 @@ double case_random(uint64_t seed, uint64_t i)
     return radius * cos(2.0 * M_PI * (random.word[1] * 0x1p-32));
 }
 
-void case_put(enum dtype dtype, void *memory, uint64_t element, double value)
+void case_set_element(enum dtype dtype, void *memory, uint64_t element, double value)
 {
     if (dtype == DTYPE_F64)
         ((double *)memory)[element] = value;
@@ -100,7 +100,7 @@ void case_put(enum dtype dtype, void *memory, uint64_t element, double value)
         ((float *)memory)[element] = (float)value;
 }
 
-double case_get(enum dtype dtype, const void *memory, uint64_t element)
+double case_get_element(enum dtype dtype, const void *memory, uint64_t element)
 {
     return dtype == DTYPE_F64 ? ((const double *)memory)[element]
                               : (double)((const float *)memory)[element];
@@ -121,8 +121,9 @@ static void add_noise(struct model_case *c)
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         for (uint64_t i = param->offset; i < param->offset + param->count; i++)
-            case_put(dtype, c->weights, i,
-                     (float)(case_get(dtype, c->weights, i) + 0.2 * case_random(5, i)));
+            case_set_element(
+                dtype, c->weights, i,
+                (float)(case_get_element(dtype, c->weights, i) + 0.2 * case_random(5, i)));
     }
 }
 
@@ -151,7 +152,7 @@ void case_open(struct model_case *c, const struct model_config *config, uint64_t
     c->targets = allocate(items * config->language.block * sizeof *c->targets);
     params_init_values(model_params(c->model), 3, dtype, c->weights);
     add_noise(c);
-    case_data(c, 0);
+    case_randomize_inputs(c, 0);
 }
 
 void case_close(struct model_case *c)
@@ -171,7 +172,7 @@ void case_close(struct model_case *c)
     free(c->targets);
 }
 
-void case_data(struct model_case *c, uint64_t micro)
+void case_randomize_inputs(struct model_case *c, uint64_t micro)
 {
     const struct model_config *config = &c->config;
     uint64_t pixels = c->items * config->vision.side * config->vision.side * 3,

@@ -35,20 +35,19 @@ void open_test_ops(enum dtype dtype, unsigned threads, struct device **ret_devic
 
 /* A normally distributed number, determined by the arguments. */
 double case_random(uint64_t seed, uint64_t i);
-void case_put(enum dtype dtype, void *memory, uint64_t element, double value);
-double case_get(enum dtype dtype, const void *memory, uint64_t element);
+void case_set_element(enum dtype dtype, void *memory, uint64_t element, double value);
+double case_get_element(enum dtype dtype, const void *memory, uint64_t element);
 
 /* Weights are initial values plus noise, so that no bias is 0 and no norm 1. The data is
  * micro-batch 0. */
 void case_open(struct model_case *c, const struct model_config *config, uint64_t items,
                enum dtype dtype, unsigned threads);
 void case_close(struct model_case *c);
-void case_data(struct model_case *c, uint64_t micro); /* replaces the random data */
+void case_randomize_inputs(struct model_case *c, uint64_t micro); /* replaces the random data */
 struct model_input case_input(const struct model_case *c);
 
 /* These first fill activations and gradients with NaN, to detect reads before writes; the
- * gradients' padding is then zeroed again. trains: case_backward follows, which computes the
- * losses. */
+ * gradients' padding is then zeroed again. trains: case_backward will compute the losses. */
 void case_forward(struct model_case *c, bool trains);
 void case_backward(struct model_case *c, void *gradients);
 /* For a model that accumulates: adds to the existing gradients. */

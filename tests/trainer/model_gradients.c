@@ -12,17 +12,17 @@
 #include <stdlib.h>
 
 static const double STEP = 2e-3, TOLERANCE = 1e-6;
-/* elements tested per tensor; a tensor of at most ALL_BELOW is tested in full */
+/* elements tested per tensor; tensors smaller than ALL_BELOW are tested in full */
 enum { SAMPLES = 6, ALL_BELOW = 16 };
 
-struct slope {
+struct slope_check {
     double (*loss)(void *context);
     void *context;
     /* Replaces smaller slopes as the scale, because their differences are mostly rounding. */
-    double floor;
+    double scale_min;
 };
 
-static double slope_by_differences(const struct slope *slope, double *variable)
+static double slope_by_differences(const struct slope_check *slope, double *variable)
 {
     double value = *variable, f[4];
     static const double at[4] = {1, -1, 2, -2};
@@ -34,7 +34,7 @@ static double slope_by_differences(const struct slope *slope, double *variable)
     return (8 * (f[0] - f[1]) - (f[2] - f[3])) / (12 * STEP);
 }
 
-static void check_tensor(struct slope *slope, const char *name, double *values,
+static void check_tensor(struct slope_check *slope, const char *name, double *values,
                          const double *gradients, uint64_t count)
 {
     uint64_t tried = count < ALL_BELOW ? count : SAMPLES;
@@ -42,7 +42,7 @@ static void check_tensor(struct slope *slope, const char *name, double *values,
         /* includes the first and the last */
         uint64_t i = count < ALL_BELOW ? n : (n * (count - 1)) / (SAMPLES - 1);
         double expected = slope_by_differences(slope, &values[i]);
-        double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->floor);
+        double scale = fmax(fmax(fabs(expected), fabs(gradients[i])), slope->scale_min);
         double error = fabs(expected - gradients[i]) / scale;
         if (!(error < TOLERANCE))
             fail_msg("%s[%zu]: the slope is %.12g, the backward pass says %.12g", name, (size_t)i,
@@ -58,7 +58,7 @@ static double root_mean_square(const double *values, uint64_t count)
     return sqrt(sum / (double)count);
 }
 
-static double loss_of_block(void *context)
+static double block_loss(void *context)
 {
     return block_case_loss(context);
 }
@@ -71,7 +71,7 @@ static void check_block(struct ops *ops, unsigned variant, bool bias)
     block_case_loss(&c);
     block_case_backward(&c);
     const struct param_group *group = &c.params.groups[1];
-    struct slope slope = {loss_of_block, &c, 1e-3 * root_mean_square(c.d, c.stream)};
+    struct slope_check slope = {block_loss, &c, 1e-3 * root_mean_square(c.d, c.stream)};
     for (uint64_t p = group->first; p < group->first + group->count; p++) {
         const struct param *param = &c.params.list[p];
         check_tensor(&slope, param->name, c.weights + param->offset, c.gradients + param->offset,
@@ -100,7 +100,7 @@ static void block_variant_gradients_match_central_differences(void **state)
     device_close(device);
 }
 
-static double loss_of_model(void *context)
+static double model_loss(void *context)
 {
     return case_loss(context);
 }
@@ -113,7 +113,8 @@ static void check_model(const struct model_config *config)
     case_backward(&c, c.gradients);
     const struct params *params = model_params(c.model);
     double *weights = c.weights, *gradients = c.gradients;
-    struct slope slope = {loss_of_model, &c, 1e-3 * root_mean_square(gradients, params->elements)};
+    struct slope_check slope = {model_loss, &c,
+                                1e-3 * root_mean_square(gradients, params->elements)};
     for (uint64_t p = 0; p < params->count; p++) {
         const struct param *param = &params->list[p];
         check_tensor(&slope, param->name, weights + param->offset, gradients + param->offset,
@@ -159,7 +160,7 @@ static double *sum_of_passes(const struct model_config *config)
     double *sums = calloc(elements, sizeof *sums), *gradients = c.gradients;
     assert_non_null(sums);
     for (uint64_t micro = 0; micro < MICROS; micro++) {
-        case_data(&c, micro);
+        case_randomize_inputs(&c, micro);
         case_forward(&c, true);
         if (config->adds_gradients)
             case_backward_adding(&c, sums);
@@ -172,7 +173,7 @@ static double *sum_of_passes(const struct model_config *config)
     return sums;
 }
 
-static void check_adding(struct model_config config)
+static void check_accumulation(struct model_config config)
 {
     struct model_case c;
     config.adds_gradients = false;
@@ -195,17 +196,17 @@ static void check_adding(struct model_config config)
     free(added);
 }
 
-static void accumulating_passes_give_the_sum_of_separate_passes(void **state)
+static void accumulated_gradients_equal_the_sum_of_separate_passes(void **state)
 {
     static const struct model_config *const configs[] = {&case_vit, &case_gpt2, &case_llama,
                                                          &case_llama3, &case_qwen3};
     (void)state;
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
         struct model_config config = *configs[i];
-        check_adding(config);
+        check_accumulation(config);
         config.recompute_every = 1;
         config.freeze = "blocks.0.attn.*";
-        check_adding(config);
+        check_accumulation(config);
     }
 }
 
@@ -217,7 +218,7 @@ int main(void)
         cmocka_unit_test(gpt2_gradients_match_central_differences),
         cmocka_unit_test(llama_gradients_match_central_differences),
         cmocka_unit_test(qwen_gradients_match_central_differences),
-        cmocka_unit_test(accumulating_passes_give_the_sum_of_separate_passes),
+        cmocka_unit_test(accumulated_gradients_equal_the_sum_of_separate_passes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

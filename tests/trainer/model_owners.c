@@ -1,8 +1,8 @@
 /*
- * model_owners — tests that gradients have the same bits whichever owners compute which
- * micro-batches. Owners have separate devices, ops with thread pools of different sizes, models,
- * activations and buffers. Results are merged in micro-batch order, as raw leaves or as each
- * owner's aligned subtree. A sum in plain order must differ, or the test would prove nothing.
+ * model_owners — tests that gradients are bit-identical however owners share the micro-batches.
+ * Owners have separate devices, ops with thread pools of different sizes, models, activations and
+ * buffers. Results are merged in micro-batch order, as raw leaves or as each owner's aligned
+ * subtree. A running sum must differ; otherwise the test proves nothing.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -36,14 +36,14 @@ struct owner {
     struct tree tree;
 };
 
-static uint64_t bytes_of(const struct model_case *c)
+static uint64_t gradient_bytes(const struct model_case *c)
 {
     return model_params(c->model)->elements * ops_master_bytes(c->ops);
 }
 
 static void owner_compute(struct owner *owner, uint64_t micro, void *target)
 {
-    case_data(&owner->c, micro);
+    case_randomize_inputs(&owner->c, micro);
     case_forward(&owner->c, true);
     case_backward(&owner->c, target);
 }
@@ -52,7 +52,7 @@ static void owner_compute(struct owner *owner, uint64_t micro, void *target)
 static void owner_push(struct owner *owner, uint64_t first, uint64_t end, enum merge merge,
                        struct tree *merged)
 {
-    uint64_t bytes = bytes_of(&owner->c);
+    uint64_t bytes = gradient_bytes(&owner->c);
     tree_reset(&owner->tree);
     for (uint64_t micro = first; micro < end; micro++) {
         owner_compute(owner, micro, tree_leaf(&owner->tree));
@@ -99,7 +99,7 @@ static void *sum_by_owners(const struct model_config *config, uint64_t micros, u
         &err);
     for (uint64_t r = 0; r < owners; r++)
         owner_push(&all[r], r * micros / owners, (r + 1) * micros / owners, merge, &merged);
-    uint64_t bytes = bytes_of(&all[0].c);
+    uint64_t bytes = gradient_bytes(&all[0].c);
     void *sum = malloc(bytes);
     assert_non_null(sum);
     memcpy(sum, tree_finish(&merged), bytes);
@@ -115,7 +115,7 @@ static void *running_sum(const struct model_config *config, uint64_t micros)
 {
     struct owner owner;
     open_owner(&owner, config, 1);
-    uint64_t elements = model_params(owner.c.model)->elements, bytes = bytes_of(&owner.c);
+    uint64_t elements = model_params(owner.c.model)->elements, bytes = gradient_bytes(&owner.c);
     void *sum = malloc(bytes);
     assert_non_null(sum);
     owner_compute(&owner, 0, sum);
@@ -127,7 +127,7 @@ static void *running_sum(const struct model_config *config, uint64_t micros)
     return sum;
 }
 
-static uint64_t elements_of(const struct model_config *config)
+static uint64_t gradient_elements(const struct model_config *config)
 {
     struct owner owner;
     open_owner(&owner, config, 1);
@@ -144,7 +144,7 @@ static void check_owners(const struct model_config *config)
     } cases[] = {{8, 8, MERGE_LEAVES},   {8, 2, MERGE_SUBTREES},  {8, 4, MERGE_SUBTREES},
                  {8, 8, MERGE_SUBTREES}, {8, 3, MERGE_LEAVES},    {12, 3, MERGE_LEAVES},
                  {12, 6, MERGE_LEAVES},  {12, 3, MERGE_SUBTREES}, {12, 6, MERGE_SUBTREES}};
-    uint64_t elements = elements_of(config);
+    uint64_t elements = gradient_elements(config);
     float *one8 = sum_by_owners(config, 8, 1, MERGE_LEAVES),
           *one12 = sum_by_owners(config, 12, 1, MERGE_LEAVES);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

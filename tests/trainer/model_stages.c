@@ -15,38 +15,38 @@ enum { ITEMS = 3, CALLS_MAX = 64, GROUPS_MAX = 4 };
 /* --- stages --- */
 
 /* Calls of the hooks, in order. */
-struct call {
+struct hook_call {
     uint64_t group;
     enum pass_direction direction;
     bool is_release; /* else acquire */
 };
 
-struct calls {
-    struct call list[CALLS_MAX];
+struct hook_calls {
+    struct hook_call list[CALLS_MAX];
     uint64_t count;
 };
 
-static void note(struct calls *calls, struct call call)
+static void record_call(struct hook_calls *calls, struct hook_call call)
 {
     assert_true(calls->count < CALLS_MAX);
     calls->list[calls->count++] = call;
 }
 
-static void note_acquire(void *context, uint64_t group, enum pass_direction direction)
+static void record_acquire(void *context, uint64_t group, enum pass_direction direction)
 {
-    note(context, (struct call){group, direction, false});
+    record_call(context, (struct hook_call){group, direction, false});
 }
 
-static void note_release(void *context, uint64_t group, enum pass_direction direction)
+static void record_release(void *context, uint64_t group, enum pass_direction direction)
 {
-    note(context, (struct call){group, direction, true});
+    record_call(context, (struct hook_call){group, direction, true});
 }
 
 struct stage_memory {
     struct model_stage stage;
     struct model_activations activations;
     float *gradients;
-    struct calls calls;
+    struct hook_calls calls;
 };
 
 static void open_stage(struct stage_memory *m, const struct model_case *c, struct model_stage stage)
@@ -69,8 +69,8 @@ static struct model_memory memory_of(const struct model_case *c, struct stage_me
 {
     return (struct model_memory){.weights = c->weights,
                                  .gradients = m->gradients,
-                                 .acquire = note_acquire,
-                                 .release = note_release,
+                                 .acquire = record_acquire,
+                                 .release = record_release,
                                  .context = &m->calls};
 }
 
@@ -103,16 +103,16 @@ static void assert_stage_gradients(const struct model_case *c, const struct stag
  * model_walk makes the same calls. */
 static void assert_stage_calls(const struct model_case *c, const struct stage_memory *m)
 {
-    struct calls walk = {0};
+    struct hook_calls walk = {0};
     const struct model_memory memory = {
-        .acquire = note_acquire, .release = note_release, .context = &walk};
+        .acquire = record_acquire, .release = record_release, .context = &walk};
     uint64_t first, count, released_count = 0, acquired = 0;
     model_walk(c->model, &m->stage, &memory, MODEL_FORWARD);
     model_walk(c->model, &m->stage, &memory, MODEL_BACKWARD);
     assert_int_equal(walk.count, m->calls.count);
     model_stage_units(c->model, &m->stage, &first, &count);
     for (uint64_t i = 0; i < walk.count; i++) {
-        const struct call *call = &m->calls.list[i];
+        const struct hook_call *call = &m->calls.list[i];
         assert_int_equal(walk.list[i].group, call->group);
         assert_int_equal(walk.list[i].direction, call->direction);
         assert_int_equal(walk.list[i].is_release, call->is_release);
@@ -135,7 +135,7 @@ static void copy_tied_gradient(const struct model_case *c, const struct stage_me
            param->count * sizeof(float));
 }
 
-static void check_stages(const struct model_config *config, uint32_t cut)
+static void check_stages(const struct model_config *config, uint32_t split_block)
 {
     struct model_case c;
     struct stage_memory a, b;
@@ -148,8 +148,9 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     memcpy(losses, c.losses, c.rows * sizeof *losses);
     memset(c.losses, 0xff, c.rows * sizeof *losses);
 
-    open_stage(&a, &c, (struct model_stage){0, cut, true, false});
-    open_stage(&b, &c, (struct model_stage){cut, config->layers - cut, false, true});
+    open_stage(&a, &c, (struct model_stage){0, split_block, true, false});
+    open_stage(&b, &c,
+               (struct model_stage){split_block, config->layers - split_block, false, true});
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
     const struct model_memory first = memory_of(&c, &a), second = memory_of(&c, &b);
@@ -172,7 +173,7 @@ static void check_stages(const struct model_config *config, uint32_t cut)
     case_close(&c);
 }
 
-static void two_stages_give_the_bits_of_one(void **state)
+static void two_stages_are_bit_identical_to_one(void **state)
 {
     (void)state;
     check_stages(&case_vit, 1);
@@ -189,7 +190,7 @@ static void two_stages_give_the_bits_of_one(void **state)
     check_stages(&offloaded, 4); /* three blocks of the first stage, three of the second */
 }
 
-static void repetition_and_thread_count_change_no_bit(void **state)
+static void results_do_not_depend_on_repetition_or_thread_count(void **state)
 {
     (void)state;
     const struct model_config *configs[] = {&case_vit, &case_gpt2, &case_llama, &case_llama3,
@@ -214,11 +215,11 @@ static void repetition_and_thread_count_change_no_bit(void **state)
 }
 
 /* Copies of all groups, each allocated separately. */
-struct scattered {
+struct group_copies {
     void *memory[GROUPS_MAX];
 };
 
-static void scatter(struct scattered *s, const struct model_case *c, const void *arena)
+static void copy_groups(struct group_copies *s, const struct model_case *c, const void *arena)
 {
     const struct params *params = model_params(c->model);
     for (uint64_t g = 0; g < params->groups_count; g++) {
@@ -229,7 +230,7 @@ static void scatter(struct scattered *s, const struct model_case *c, const void 
     }
 }
 
-static void free_scattered(struct scattered *s)
+static void free_group_copies(struct group_copies *s)
 {
     for (int g = 0; g < GROUPS_MAX; g++)
         free(s->memory[g]);
@@ -237,15 +238,15 @@ static void free_scattered(struct scattered *s)
 
 static void joined_units_are_acquired_and_released_together(void **state)
 {
-    static const struct call expected[] = {
+    static const struct hook_call expected[] = {
         {0, MODEL_FORWARD, false},  {0, MODEL_FORWARD, true},  {1, MODEL_FORWARD, false},
         {0, MODEL_FORWARD, false}, /* the head's table */
         {0, MODEL_FORWARD, true},   {1, MODEL_FORWARD, true},  {1, MODEL_BACKWARD, false},
         {0, MODEL_BACKWARD, false}, {1, MODEL_BACKWARD, true}, {0, MODEL_BACKWARD, true}};
     struct model_config config = case_gpt2;
     struct model_case c;
-    struct calls calls = {0};
-    struct scattered weights = {0}, gradients = {0};
+    struct hook_calls calls = {0};
+    struct group_copies weights = {0}, gradients = {0};
     (void)state;
     config.group_params_min = 1800; /* joins the embedding and a block, and a block and the head */
     case_open(&c, &config, ITEMS, DTYPE_F32, 1);
@@ -253,14 +254,14 @@ static void joined_units_are_acquired_and_released_together(void **state)
     assert_int_equal(params->groups_count, 2);
     case_forward(&c, true);
     case_backward(&c, c.gradients);
-    scatter(&weights, &c, c.weights);
-    scatter(&gradients, &c, c.gradients);
+    copy_groups(&weights, &c, c.weights);
+    copy_groups(&gradients, &c, c.gradients);
     for (uint64_t g = 0; g < params->groups_count; g++)
         memset(gradients.memory[g], 0xff, params->groups[g].elements * sizeof(float));
     const struct model_memory memory = {.group_weights = (const void *const *)weights.memory,
                                         .group_gradients = gradients.memory,
-                                        .acquire = note_acquire,
-                                        .release = note_release,
+                                        .acquire = record_acquire,
+                                        .release = record_release,
                                         .context = &calls};
     const struct model_input input = case_input(&c);
     const struct model_result result = {c.losses, c.correct};
@@ -278,8 +279,8 @@ static void joined_units_are_acquired_and_released_together(void **state)
         assert_int_equal(calls.list[i].direction, expected[i].direction);
         assert_int_equal(calls.list[i].is_release, expected[i].is_release);
     }
-    free_scattered(&weights);
-    free_scattered(&gradients);
+    free_group_copies(&weights);
+    free_group_copies(&gradients);
     case_close(&c);
 }
 
@@ -305,7 +306,7 @@ static void fully_masked_targets_give_zero_gradients(void **state)
     }
 }
 
-static void the_content_of_padded_items_changes_no_bit(void **state)
+static void the_content_of_padded_items_does_not_affect_results(void **state)
 {
     (void)state;
     struct model_case c;
@@ -491,10 +492,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(joined_units_are_acquired_and_released_together),
-        cmocka_unit_test(two_stages_give_the_bits_of_one),
-        cmocka_unit_test(repetition_and_thread_count_change_no_bit),
+        cmocka_unit_test(two_stages_are_bit_identical_to_one),
+        cmocka_unit_test(results_do_not_depend_on_repetition_or_thread_count),
         cmocka_unit_test(fully_masked_targets_give_zero_gradients),
-        cmocka_unit_test(the_content_of_padded_items_changes_no_bit),
+        cmocka_unit_test(the_content_of_padded_items_does_not_affect_results),
         cmocka_unit_test(padded_items_count_as_absent),
         cmocka_unit_test(masked_targets_do_not_affect_the_others),
         cmocka_unit_test(f32_equals_f64_up_to_rounding),

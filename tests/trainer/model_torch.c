@@ -69,7 +69,7 @@ static void finish_case(struct str *text, struct jsonx_writer *w, const char *fo
     str_deinit(text);
 }
 
-static void compare(const char *folder, const char *name, const double *got, uint64_t count)
+static void compare_array(const char *folder, const char *name, const double *got, uint64_t count)
 {
     char path[TEST_PATH_BYTES_MAX + 64];
     size_t bytes;
@@ -86,8 +86,8 @@ static void compare(const char *folder, const char *name, const double *got, uin
     free(expected);
 }
 
-/* Scales by each tensor's own largest element, so that errors in small tensors count; for zero
- * tensors, by the largest element of all. */
+/* Scales errors by each tensor's largest element, so that small tensors count, but at least by 1e-4
+ * of the largest element of all. */
 static void compare_gradients(const char *folder, const struct params *params, uint64_t first_group,
                               const double *got)
 {
@@ -150,7 +150,7 @@ static void compare_flops(const char *folder, const struct model_case *c)
              left_out = tokens * (tokens - 1) / 2; /* zero for a ViT */
     double more = tokens > 0 ? 12.0 * (double)(c->items * config->layers * width * left_out) : 0;
     double flops = model_flops(c->model) + more;
-    compare(folder, "flops", &flops, 1);
+    compare_array(folder, "flops", &flops, 1);
 }
 
 static void check_model(const struct model_config *config, double epsilon)
@@ -182,7 +182,7 @@ static void check_model(const struct model_config *config, double epsilon)
         test_run("'%s' %s/tests/oracle/model.py '%s'", python, TEST_SOURCE_DIR, parent), 0);
     case_forward(&c, true);
     case_backward(&c, c.gradients);
-    compare(folder, "losses", c.losses, c.rows);
+    compare_array(folder, "losses", c.losses, c.rows);
     compare_gradients(folder, model_params(c.model), 0, c.gradients);
     compare_flops(folder, &c);
     case_close(&c);
@@ -258,8 +258,8 @@ static void block_variants_match_torch(void **state)
         snprintf(folder, sizeof folder, "%s/%u", parent, i);
         block_case_loss(c);
         block_case_backward(c);
-        compare(folder, "out", c->out, c->stream);
-        compare(folder, "d_x", c->d, c->stream);
+        compare_array(folder, "out", c->out, c->stream);
+        compare_array(folder, "d_x", c->d, c->stream);
         compare_gradients(folder, &c->params, 1, c->gradients);
         block_case_close(c);
     }

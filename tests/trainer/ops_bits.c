@@ -37,13 +37,13 @@ static void check_threads(enum dtype compute)
     ops_case_run_deinit(&alone);
 }
 
-static void threads_change_no_bit_in_float(void **state)
+static void float_results_do_not_depend_on_thread_count(void **state)
 {
     (void)state;
     check_threads(DTYPE_F32);
 }
 
-static void threads_change_no_bit_in_double(void **state)
+static void double_results_do_not_depend_on_thread_count(void **state)
 {
     (void)state;
     check_threads(DTYPE_F64);
@@ -62,7 +62,7 @@ static void float_and_double_agree_to_float_precision(void **state)
             assert_memory_equal(n->data, w->data, n->count);
             continue;
         }
-        double *found = n->is_real ? ops_case_doubles(narrow_ops, n->data, n->count) : n->data;
+        double *found = n->is_real ? ops_case_to_doubles(narrow_ops, n->data, n->count) : n->data;
         ops_case_assert_near(n->name, found, w->data, n->count, 3e-5);
         if (n->is_real)
             free(found);
@@ -156,8 +156,8 @@ static void impossible_shapes_are_refused_when_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_change_no_bit_in_float),
-        cmocka_unit_test(threads_change_no_bit_in_double),
+        cmocka_unit_test(float_results_do_not_depend_on_thread_count),
+        cmocka_unit_test(double_results_do_not_depend_on_thread_count),
         cmocka_unit_test(float_and_double_agree_to_float_precision),
         cmocka_unit_test(numerics_id_names_processor_and_library_but_not_threads),
         cmocka_unit_test(wide_vectors_are_used_if_the_processor_has_them),

@@ -17,11 +17,11 @@ struct ops *ops_case_open(enum dtype compute, unsigned threads); /* close with o
 /* count float values in [-scale, scale), determined by seed; malloc'ed. */
 double *ops_case_values(uint64_t seed, size_t count, double scale);
 /* The values in the element type of ops; malloc'ed. */
-void *ops_case_real(const struct ops *ops, const double *values, size_t count);
+void *ops_case_from_doubles(const struct ops *ops, const double *values, size_t count);
 void *ops_case_random(const struct ops *ops, uint64_t seed, size_t count, double scale);
 /* All NaN, to detect elements that an op does not write. */
 void *ops_case_blank(const struct ops *ops, size_t count);
-double *ops_case_doubles(const struct ops *ops, const void *real, size_t count);
+double *ops_case_to_doubles(const struct ops *ops, const void *real, size_t count);
 /* count ids below bound. */
 int32_t *ops_case_ids(uint64_t seed, size_t count, uint32_t bound);
 

@@ -320,7 +320,7 @@ static void a_second_target_has_the_remaining_weight(void **state)
     assert_memory_equal(correct, expected_correct, sizeof correct);
 }
 
-static void a_first_target_of_full_weight_has_the_bits_of_a_single_target(void **state)
+static void a_first_target_of_full_weight_equals_a_single_target(void **state)
 {
     struct ops *ops = *state;
     double *logits = ops_case_values(17, COUNT, 20), *mixed = malloc(COUNT * sizeof *mixed),
@@ -472,8 +472,8 @@ static void lion_matches_its_definition_and_can_be_skipped(void **state)
     free(w);
 }
 
-/* Every half-precision number, its neighboring floats, and the floats next to the midpoint to the
- * next one. */
+/* Lists every half-precision number, each midpoint to the next one, and the neighboring floats of
+ * both. */
 static uint64_t list_halves_and_neighbors(enum dtype type, float *floats)
 {
     uint64_t count = 0;
@@ -534,7 +534,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_matches_its_definition),
         cmocka_unit_test(the_first_of_equal_logits_is_predicted),
         cmocka_unit_test(a_second_target_has_the_remaining_weight),
-        cmocka_unit_test(a_first_target_of_full_weight_has_the_bits_of_a_single_target),
+        cmocka_unit_test(a_first_target_of_full_weight_equals_a_single_target),
         cmocka_unit_test(cross_entropy_of_huge_logits_is_finite),
         cmocka_unit_test(logit_padding_is_no_class_and_has_no_gradient),
         cmocka_unit_test(adamw_matches_its_definition_and_can_be_skipped),

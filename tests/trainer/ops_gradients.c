@@ -12,12 +12,12 @@ static const double STEP = 1e-5, TOLERANCE = 2e-9, ONE = 1;
 enum { DIRECTIONS = 12 };
 
 /* One op, with count inputs x and out_count outputs. */
-struct subject {
+struct op_under_test {
     struct ops *ops;
     const void *shape;
     size_t count, out_count;
-    void (*forward)(const struct subject *subject, const double *x, double *out);
-    void (*backward)(const struct subject *subject, const double *x, const double *d_out,
+    void (*forward)(const struct op_under_test *op, const double *x, double *out);
+    void (*backward)(const struct op_under_test *op, const double *x, const double *d_out,
                      double *d_x);
 };
 
@@ -29,8 +29,8 @@ static double dot(const double *a, const double *b, size_t count)
     return sum;
 }
 
-static double value(const struct subject *s, const double *x, const double *direction, double step,
-                    const double *u)
+static double weighted_output_at(const struct op_under_test *s, const double *x,
+                                 const double *direction, double step, const double *u)
 {
     double *moved = malloc(s->count * sizeof *moved), *out = malloc(s->out_count * sizeof *out);
     for (size_t i = 0; i < s->count; i++)
@@ -41,7 +41,7 @@ static double value(const struct subject *s, const double *x, const double *dire
     return f;
 }
 
-static void check_subject(const char *name, const struct subject *s)
+static void check_op(const char *name, const struct op_under_test *s)
 {
     double *x = ops_case_values(1, s->count, 1), *u = ops_case_values(2, s->out_count, 1);
     double *d_x = ops_case_blank(s->ops, s->count);
@@ -53,8 +53,9 @@ static void check_subject(const char *name, const struct subject *s)
             memset(direction, 0, s->count * sizeof *direction);
             direction[d - DIRECTIONS] = 1;
         }
-        double slope =
-            (value(s, x, direction, STEP, u) - value(s, x, direction, -STEP, u)) / (2 * STEP);
+        double slope = (weighted_output_at(s, x, direction, STEP, u) -
+                        weighted_output_at(s, x, direction, -STEP, u)) /
+                       (2 * STEP);
         double expected = dot(d_x, direction, s->count), scale = 1 + sqrt(dot(d_x, d_x, s->count));
         if (!(fabs(slope - expected) <= TOLERANCE * scale))
             fail_msg("%s: slope %.12g along direction %zu, the gradient says %.12g", name, slope, d,
@@ -69,7 +70,7 @@ struct attention {
     const int32_t *row_starts;
 };
 
-static void attention_forward(const struct subject *s, const double *x, double *out)
+static void attention_forward(const struct op_under_test *s, const double *x, double *out)
 {
     const struct attention *attention = s->shape;
     const struct attn_shape *shape = &attention->shape;
@@ -78,7 +79,7 @@ static void attention_forward(const struct subject *s, const double *x, double *
     free(lse);
 }
 
-static void attention_backward(const struct subject *s, const double *x, const double *d_out,
+static void attention_backward(const struct op_under_test *s, const double *x, const double *d_out,
                                double *d_x)
 {
     const struct attention *attention = s->shape;
@@ -100,10 +101,10 @@ static void check_masked_attention(const char *name, const struct attn_shape *sh
     struct err err;
     assert_ok(ops->table->plan_attn(ops, shape, &err), &err);
     size_t rows = shape->batch * shape->tokens;
-    check_subject(
-        name, &(struct subject){
-                  ops, &attention, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
-                  rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
+    check_op(name,
+             &(struct op_under_test){
+                 ops, &attention, rows * (shape->heads + 2 * shape->kv_heads) * shape->head_dim,
+                 rows * shape->heads * shape->head_dim, attention_forward, attention_backward});
     ops_close(ops);
 }
 
@@ -141,7 +142,7 @@ static void document_attention_gradients_match_central_differences(void **state)
 }
 
 /* x holds the norm's input, then its weight, then its bias. */
-static void norm_forward(const struct subject *s, const double *x, double *out)
+static void norm_forward(const struct op_under_test *s, const double *x, double *out)
 {
     const struct norm_shape *shape = s->shape;
     double *mean = malloc(shape->rows * sizeof *mean), *rstd = malloc(shape->rows * sizeof *rstd);
@@ -151,7 +152,7 @@ static void norm_forward(const struct subject *s, const double *x, double *out)
     free(mean), free(rstd);
 }
 
-static void norm_backward(const struct subject *s, const double *x, const double *d_out,
+static void norm_backward(const struct op_under_test *s, const double *x, const double *d_out,
                           double *d_x)
 {
     const struct norm_shape *shape = s->shape;
@@ -174,8 +175,8 @@ static void check_norm(const char *name, enum norm_kind kind, uint64_t rows, uin
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
     const struct norm_shape shape = {kind, rows, cols, 1e-3};
     size_t parameters = kind == NORM_LAYER ? 2 * cols : cols;
-    check_subject(name, &(struct subject){ops, &shape, rows * cols + parameters, rows * cols,
-                                          norm_forward, norm_backward});
+    check_op(name, &(struct op_under_test){ops, &shape, rows * cols + parameters, rows * cols,
+                                           norm_forward, norm_backward});
     ops_close(ops);
 }
 
@@ -188,12 +189,12 @@ static void norm_gradients_match_central_differences(void **state)
     check_norm("RMSNorm, several chunks of rows", NORM_RMS, 300, 37);
 }
 
-static void gelu_forward(const struct subject *s, const double *x, double *out)
+static void gelu_forward(const struct op_under_test *s, const double *x, double *out)
 {
     s->ops->table->gelu_fwd(s->ops, out, x, s->count);
 }
 
-static void gelu_backward(const struct subject *s, const double *x, const double *d_out,
+static void gelu_backward(const struct op_under_test *s, const double *x, const double *d_out,
                           double *d_x)
 {
     s->ops->table->gelu_bwd(s->ops, d_x, d_out, x, s->count);
@@ -201,12 +202,12 @@ static void gelu_backward(const struct subject *s, const double *x, const double
 
 enum { SWIGLU_ROWS = 7, SWIGLU_COLS = 11 };
 
-static void swiglu_forward(const struct subject *s, const double *x, double *out)
+static void swiglu_forward(const struct op_under_test *s, const double *x, double *out)
 {
     s->ops->table->swiglu_fwd(s->ops, out, x, SWIGLU_ROWS, SWIGLU_COLS);
 }
 
-static void swiglu_backward(const struct subject *s, const double *x, const double *d_out,
+static void swiglu_backward(const struct op_under_test *s, const double *x, const double *d_out,
                             double *d_x)
 {
     s->ops->table->swiglu_bwd(s->ops, d_x, d_out, x, SWIGLU_ROWS, SWIGLU_COLS);
@@ -216,22 +217,22 @@ static void activation_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    check_subject("GELU", &(struct subject){ops, NULL, 151, 151, gelu_forward, gelu_backward});
-    check_subject("SwiGLU",
-                  &(struct subject){ops, NULL, 2 * SWIGLU_ROWS * SWIGLU_COLS,
-                                    SWIGLU_ROWS * SWIGLU_COLS, swiglu_forward, swiglu_backward});
+    check_op("GELU", &(struct op_under_test){ops, NULL, 151, 151, gelu_forward, gelu_backward});
+    check_op("SwiGLU",
+             &(struct op_under_test){ops, NULL, 2 * SWIGLU_ROWS * SWIGLU_COLS,
+                                     SWIGLU_ROWS * SWIGLU_COLS, swiglu_forward, swiglu_backward});
     ops_close(ops);
 }
 
 static const struct attn_shape ROPE = {2, 6, 2, 1, 8, true};
 
-static void rope_forward(const struct subject *s, const double *x, double *out)
+static void rope_forward(const struct op_under_test *s, const double *x, double *out)
 {
     memcpy(out, x, s->count * sizeof *x);
     s->ops->table->rope(s->ops, &ROPE, out, &(struct rope_spec){.base = 100}, false);
 }
 
-static void rope_backward(const struct subject *s, const double *x, const double *d_out,
+static void rope_backward(const struct op_under_test *s, const double *x, const double *d_out,
                           double *d_x)
 {
     (void)x;
@@ -243,8 +244,8 @@ static void rope_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    check_subject("rope", &(struct subject){ops, NULL, 2 * 6 * 4 * 8, 2 * 6 * 4 * 8, rope_forward,
-                                            rope_backward});
+    check_op("rope", &(struct op_under_test){ops, NULL, 2 * 6 * 4 * 8, 2 * 6 * 4 * 8, rope_forward,
+                                             rope_backward});
     ops_close(ops);
 }
 
@@ -256,8 +257,8 @@ static const int32_t SECOND_TARGETS[XENT_ROWS] = {3, 1, 4, 3, 12, 0, -1, 10, 6};
 static const float WEIGHTS[XENT_ROWS] = {0.25f, 1, 0.5f, 0.7f, 0.125f, 0, 0.5f, 0.9f, 0.5f};
 
 /* The only output is the sum of losses, so only its single weight in d_out is used. */
-static void xent_forward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
-                            double *out)
+static void xent_forward_with_mix(const struct op_under_test *s, const struct xent_mix *mix,
+                                  const double *x, double *out)
 {
     double *logits = malloc(s->count * sizeof *logits), losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
@@ -270,8 +271,8 @@ static void xent_forward_of(const struct subject *s, const struct xent_mix *mix,
     free(logits);
 }
 
-static void xent_backward_of(const struct subject *s, const struct xent_mix *mix, const double *x,
-                             const double *d_out, double *d_x)
+static void xent_backward_with_mix(const struct op_under_test *s, const struct xent_mix *mix,
+                                   const double *x, const double *d_out, double *d_x)
 {
     double losses[XENT_ROWS];
     uint8_t correct[XENT_ROWS];
@@ -282,39 +283,39 @@ static void xent_backward_of(const struct subject *s, const struct xent_mix *mix
         d_x[i] *= d_out[0];
 }
 
-static void xent_forward(const struct subject *s, const double *x, double *out)
+static void xent_forward(const struct op_under_test *s, const double *x, double *out)
 {
-    xent_forward_of(s, NULL, x, out);
+    xent_forward_with_mix(s, NULL, x, out);
 }
 
-static void xent_backward(const struct subject *s, const double *x, const double *d_out,
+static void xent_backward(const struct op_under_test *s, const double *x, const double *d_out,
                           double *d_x)
 {
-    xent_backward_of(s, NULL, x, d_out, d_x);
+    xent_backward_with_mix(s, NULL, x, d_out, d_x);
 }
 
 static const struct xent_mix MIX = {SECOND_TARGETS, WEIGHTS};
 
-static void mixed_xent_forward(const struct subject *s, const double *x, double *out)
+static void mixed_xent_forward(const struct op_under_test *s, const double *x, double *out)
 {
-    xent_forward_of(s, &MIX, x, out);
+    xent_forward_with_mix(s, &MIX, x, out);
 }
 
-static void mixed_xent_backward(const struct subject *s, const double *x, const double *d_out,
+static void mixed_xent_backward(const struct op_under_test *s, const double *x, const double *d_out,
                                 double *d_x)
 {
-    xent_backward_of(s, &MIX, x, d_out, d_x);
+    xent_backward_with_mix(s, &MIX, x, d_out, d_x);
 }
 
 static void cross_entropy_gradients_match_central_differences(void **state)
 {
     (void)state;
     struct ops *ops = ops_case_open(DTYPE_F64, 2);
-    check_subject(
-        "xent", &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward, xent_backward});
-    check_subject("xent of two targets",
-                  &(struct subject){ops, NULL, XENT_ROWS * CLASSES, 1, mixed_xent_forward,
-                                    mixed_xent_backward});
+    check_op("xent", &(struct op_under_test){ops, NULL, XENT_ROWS * CLASSES, 1, xent_forward,
+                                             xent_backward});
+    check_op("xent of two targets",
+             &(struct op_under_test){ops, NULL, XENT_ROWS * CLASSES, 1, mixed_xent_forward,
+                                     mixed_xent_backward});
     ops_close(ops);
 }
 

@@ -37,7 +37,7 @@ static void exp_is_within_two_units_of_the_last_place(void **state)
     }
 }
 
-static void exp_is_right_at_its_limits(void **state)
+static void exp_is_correct_at_its_limits(void **state)
 {
     (void)state;
     assert_true(exp_f32(0.0f) == 1.0f);
@@ -71,7 +71,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_two_units_of_the_last_place),
-        cmocka_unit_test(exp_is_right_at_its_limits),
+        cmocka_unit_test(exp_is_correct_at_its_limits),
         cmocka_unit_test(log_from_one_is_within_four_units_of_the_last_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

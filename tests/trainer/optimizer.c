@@ -56,7 +56,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static double value(int update, int element)
+static double test_value(int update, int element)
 {
     return sin(1.0 + update * 31.7 + element * 0.37) * (1 + element % 3);
 }
@@ -78,10 +78,10 @@ static void check_five_updates(struct fixture *f, const char *maker)
     const char *python = test_need_python("torch");
     double weights[ELEMENTS] = {0}, gradients[ELEMENTS] = {0};
     for (int i = 0; i < ROWS * COLS; i++)
-        weights[i] = value(-1, i);
+        weights[i] = test_value(-1, i);
     for (int u = 0; u < UPDATES; u++) {
         for (int i = 0; i < ROWS * COLS; i++)
-            gradients[i] = value(u, i);
+            gradients[i] = test_value(u, i);
         update(f, weights, gradients, (uint64_t)u, 0.01 * (u + 1), 0.5);
     }
     char text[65536];
@@ -161,7 +161,7 @@ static void the_gradient_norm_is_exact_for_any_partition(void **state)
     double gradients[ELEMENTS] = {0};
     long double squares = 0;
     for (int i = 0; i < ROWS * COLS; i++) {
-        gradients[i] = ldexp(value(3, i), i % 40 - 20);
+        gradients[i] = ldexp(test_value(3, i), i % 40 - 20);
         squares += (long double)gradients[i] * gradients[i];
     }
     struct exact_sum whole = {0}, parts = {0};

@@ -1,5 +1,5 @@
 /*
- * scaler (test) — how the loss scale follows overflows.
+ * scaler (test) — how overflows change the loss scale.
  */
 #include "trainer/ops/scaler.h"
 #include "tests/support/test.h"
@@ -47,7 +47,7 @@ static void the_scale_has_a_minimum_and_a_maximum(void **state)
 static void with_hysteresis_early_overflows_only_skip_their_steps(void **state)
 {
     (void)state;
-    const struct scaler_options options = {.first = 64, .min = 16, .window = 5, .hysteresis = 3};
+    const struct scaler_options options = {.initial = 64, .min = 16, .window = 5, .hysteresis = 3};
     struct scaler s = scaler_begin_with(&options, 1);
     for (int overflow = 0; overflow < 2; overflow++) {
         assert_true(scaler_update(&s, false));

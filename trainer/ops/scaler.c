@@ -6,7 +6,7 @@
 struct scaler scaler_begin_with(const struct scaler_options *options, uint64_t rows)
 {
     struct scaler scaler = {
-        .options = *options, .is_dynamic = true, .scale = options->first, .rows = 1};
+        .options = *options, .is_dynamic = true, .scale = options->initial, .rows = 1};
     while (scaler.rows < (double)rows)
         scaler.rows *= 2;
     return scaler;

@@ -20,10 +20,10 @@
 
 enum { SCALER_INITIAL = 1 << 16, SCALER_MIN = 1, SCALER_MAX = 1 << 24, SCALER_WINDOW_STEPS = 2000 };
 
-/* Immutable. first and min: powers of two from SCALER_MIN to SCALER_MAX. window, hysteresis: at
+/* Immutable. initial and min: powers of two from SCALER_MIN to SCALER_MAX. window, hysteresis: at
  * least 1. */
 struct scaler_options {
-    double first, min;
+    double initial, min;
     uint64_t window, hysteresis;
 };
 

@@ -33,7 +33,7 @@ int run_count_steps(struct run *run, uint64_t epoch, struct err *err)
 static struct scaler make_scaler(const struct train_config *config, uint64_t rows)
 {
     const struct scaler_options options = {
-        .first = (double)config->precision.loss_scale.first,
+        .initial = (double)config->precision.loss_scale.first,
         .min = (double)config->precision.loss_scale.least,
         .window = config->precision.loss_scale.window,
         .hysteresis = config->precision.loss_scale.hysteresis,

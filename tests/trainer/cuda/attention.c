@@ -13,11 +13,11 @@
 #include <string.h>
 
 /* The first key that each row attends to. */
-enum starts { STARTS_NONE, STARTS_ZERO, STARTS_DOCUMENTS, STARTS_SELF };
+enum start_pattern { STARTS_NONE, STARTS_ZERO, STARTS_DOCUMENTS, STARTS_SELF };
 
-struct subject {
+struct attention_variant {
     struct attn_shape shape;
-    enum starts starts;
+    enum start_pattern starts;
 };
 
 static const enum dtype DTYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
@@ -31,9 +31,9 @@ static int dtypes_count(void)
     return test_is_sanitized() ? DTYPES_COUNT - 1 : DTYPES_COUNT;
 }
 
-static bool is_too_long(const struct subject *subject)
+static bool is_too_long(const struct attention_variant *variant)
 {
-    const struct attn_shape *s = &subject->shape;
+    const struct attn_shape *s = &variant->shape;
     return test_is_sanitized() &&
            s->batch * s->heads * s->tokens * s->tokens * s->head_dim > 2200000;
 }
@@ -41,19 +41,19 @@ static bool is_too_long(const struct subject *subject)
 /* Spreads scores over a few units, so that softmax is neither flat nor one-hot. */
 static const double SCALE = 2;
 
-/* A subject's arrays; starts is NULL if unused. */
+/* A variant's arrays; starts is NULL if unused. */
 struct inputs {
     double *qkv, *d_out;
     int32_t *starts;
 };
 
-static struct inputs inputs_init(enum dtype dtype, const struct subject *subject)
+static struct inputs inputs_init(enum dtype dtype, const struct attention_variant *variant)
 {
-    const struct attn_shape *shape = &subject->shape;
+    const struct attn_shape *shape = &variant->shape;
     struct attention_sizes sizes = attention_sizes_of(shape);
     struct inputs inputs = {cuda_case_values(dtype, 1, sizes.qkv, SCALE),
                             cuda_case_values(dtype, 2, sizes.out, 1), NULL};
-    if (subject->starts == STARTS_NONE)
+    if (variant->starts == STARTS_NONE)
         return inputs;
     /* the documents' ends; shifted for each item */
     static const int32_t ends[] = {13, 70, 71, 128, 150};
@@ -62,9 +62,9 @@ static struct inputs inputs_init(enum dtype dtype, const struct subject *subject
     assert_non_null(inputs.starts);
     for (int32_t row = 0; row < (int32_t)shape->batch * tokens; row++) {
         int32_t token = row % tokens, item = row / tokens;
-        if (subject->starts == STARTS_SELF)
+        if (variant->starts == STARTS_SELF)
             inputs.starts[row] = token;
-        for (size_t i = 0; subject->starts == STARTS_DOCUMENTS && i < sizeof ends / sizeof ends[0];
+        for (size_t i = 0; variant->starts == STARTS_DOCUMENTS && i < sizeof ends / sizeof ends[0];
              i++)
             if (token >= ends[i] - 5 * item)
                 inputs.starts[row] = ends[i] - 5 * item;
@@ -77,12 +77,12 @@ static void inputs_deinit(struct inputs *inputs)
     free(inputs->qkv), free(inputs->d_out), free(inputs->starts);
 }
 
-static void name_of(char name[128], enum dtype dtype, const struct subject *subject)
+static void name_of(char name[128], enum dtype dtype, const struct attention_variant *variant)
 {
-    const struct attn_shape *s = &subject->shape;
+    const struct attn_shape *s = &variant->shape;
     snprintf(name, 128, "%s batch %d tokens %d heads %d/%d dim %d %s starts %d", dtype_name(dtype),
              (int)s->batch, (int)s->tokens, (int)s->heads, (int)s->kv_heads, (int)s->head_dim,
-             s->causal ? "causal" : "full", (int)subject->starts);
+             s->causal ? "causal" : "full", (int)variant->starts);
 }
 
 static double max_magnitude(const double *x, size_t count)
@@ -108,30 +108,30 @@ static double *columns_of(const double *matrix, size_t rows, size_t width, size_
  * thousands. */
 static const double FLOAT_LOSS = 4e-6, FLOAT_LOSS_OF_LARGE = 4e-3;
 
-/* Checks that the error of found is at most `times` the error of plain, plus the float error. */
-static void check_near(const char *subject, const char *what, const double *found,
-                       const double *exact, const double *plain, size_t count, double times,
+/* Checks that the error of found is at most ratio_max times that of plain, plus the float error. */
+static void check_near(const char *variant, const char *what, const double *found,
+                       const double *exact, const double *plain, size_t count, double ratio_max,
                        double float_loss)
 {
     double error = cuda_case_max_error(found, exact, count),
            of_plain = cuda_case_max_error(plain, exact, count);
-    double limit = times * of_plain + float_loss * (1 + max_magnitude(exact, count));
+    double limit = ratio_max * of_plain + float_loss * (1 + max_magnitude(exact, count));
     if (!(error <= limit))
-        fail_msg("%s: %s differs by %g; plain attention by %g", subject, what, error, of_plain);
+        fail_msg("%s: %s differs by %g; plain attention by %g", variant, what, error, of_plain);
 }
 
-static void check_result(enum dtype dtype, const struct subject *subject,
+static void check_result(enum dtype dtype, const struct attention_variant *variant,
                          const struct attention_result *found, const struct inputs *inputs,
                          double float_loss)
 {
-    const struct attn_shape *s = &subject->shape;
+    const struct attn_shape *s = &variant->shape;
     struct attention_sizes sizes = attention_sizes_of(s);
     struct attention_result exact =
         attention_reference(DTYPE_F64, s, inputs->qkv, inputs->d_out, inputs->starts);
     struct attention_result plain =
         attention_reference(dtype, s, inputs->qkv, inputs->d_out, inputs->starts);
     char name[128];
-    name_of(name, dtype, subject);
+    name_of(name, dtype, variant);
     check_near(name, "out", found->out, exact.out, plain.out, sizes.out, 2, float_loss);
     for (size_t i = 0; i < sizes.lse; i++)
         if (!(fabs(found->lse[i] - exact.lse[i]) <= 1e-5 * (1 + fabs(exact.lse[i]))))
@@ -158,15 +158,15 @@ static void check_same(const char *name, const struct attn_shape *shape,
     if (memcmp(a->out, b->out, sizes.out * sizeof(double)) != 0 ||
         memcmp(a->lse, b->lse, sizes.lse * sizeof(double)) != 0 ||
         memcmp(a->d_qkv, b->d_qkv, sizes.qkv * sizeof(double)) != 0)
-        fail_msg("%s: other bits", name);
+        fail_msg("%s: the bits differ", name);
 }
 
-static void check_attention(enum dtype dtype, const struct subject *subject)
+static void check_attention(enum dtype dtype, const struct attention_variant *variant)
 {
-    struct inputs inputs = inputs_init(dtype, subject);
+    struct inputs inputs = inputs_init(dtype, variant);
     struct attention_result found =
-        attention_on_device(dtype, &subject->shape, inputs.qkv, inputs.d_out, inputs.starts);
-    check_result(dtype, subject, &found, &inputs, FLOAT_LOSS);
+        attention_on_device(dtype, &variant->shape, inputs.qkv, inputs.d_out, inputs.starts);
+    check_result(dtype, variant, &found, &inputs, FLOAT_LOSS);
     attention_result_deinit(&found);
     inputs_deinit(&inputs);
 }
@@ -174,13 +174,14 @@ static void check_attention(enum dtype dtype, const struct subject *subject)
 static void the_reference_equals_the_cpu_attention(void **state)
 {
     (void)state;
-    static const struct subject subjects[] = {{{2, 37, 4, 2, 8, true}, STARTS_DOCUMENTS},
-                                              {{2, 37, 3, 1, 10, false}, STARTS_DOCUMENTS},
-                                              {{1, 90, 2, 2, 16, true}, STARTS_NONE}};
-    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) {
-        const struct attn_shape *shape = &subjects[i].shape;
+    static const struct attention_variant variants[] = {
+        {{2, 37, 4, 2, 8, true}, STARTS_DOCUMENTS},
+        {{2, 37, 3, 1, 10, false}, STARTS_DOCUMENTS},
+        {{1, 90, 2, 2, 16, true}, STARTS_NONE}};
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        const struct attn_shape *shape = &variants[i].shape;
         struct attention_sizes sizes = attention_sizes_of(shape);
-        struct inputs inputs = inputs_init(DTYPE_F32, &subjects[i]);
+        struct inputs inputs = inputs_init(DTYPE_F32, &variants[i]);
         struct attention_result ours =
             attention_reference(DTYPE_F64, shape, inputs.qkv, inputs.d_out, inputs.starts);
         struct attention_result cpu =
@@ -197,7 +198,7 @@ static void the_reference_equals_the_cpu_attention(void **state)
 static void attention_matches_doubles(void **state)
 {
     (void)state;
-    static const struct subject subjects[] = {
+    static const struct attention_variant variants[] = {
         {{1, 1, 1, 1, 8, true}, STARTS_NONE},         {{3, 7, 2, 1, 16, false}, STARTS_NONE},
         {{1, 64, 1, 1, 64, true}, STARTS_NONE},       {{1, 65, 2, 2, 32, true}, STARTS_NONE},
         {{2, 65, 3, 3, 24, false}, STARTS_NONE},      {{1, 129, 4, 2, 64, true}, STARTS_NONE},
@@ -208,38 +209,40 @@ static void attention_matches_doubles(void **state)
         {{1, 129, 2, 2, 64, true}, STARTS_SELF},      {{1, 129, 2, 2, 40, false}, STARTS_SELF},
         {{1, 70, 2, 1, 256, true}, STARTS_DOCUMENTS}, {{1, 70, 1, 1, 136, false}, STARTS_NONE},
     };
-    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
-        for (int dtype = 0; dtype < dtypes_count() && !is_too_long(&subjects[i]); dtype++)
-            check_attention(DTYPES[dtype], &subjects[i]);
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++)
+        for (int dtype = 0; dtype < dtypes_count() && !is_too_long(&variants[i]); dtype++)
+            check_attention(DTYPES[dtype], &variants[i]);
 }
 
-static void float_kernels_take_heads_of_any_width(void **state)
+static void float_kernels_support_heads_of_any_width(void **state)
 {
     (void)state;
-    check_attention(DTYPE_F32, &(struct subject){{1, 40, 2, 1, 1, true}, STARTS_NONE});
-    check_attention(DTYPE_F32, &(struct subject){{1, 40, 3, 3, 5, false}, STARTS_DOCUMENTS});
-    check_attention(DTYPE_F32, &(struct subject){{1, 40, 1, 1, 77, true}, STARTS_DOCUMENTS});
+    check_attention(DTYPE_F32, &(struct attention_variant){{1, 40, 2, 1, 1, true}, STARTS_NONE});
+    check_attention(DTYPE_F32,
+                    &(struct attention_variant){{1, 40, 3, 3, 5, false}, STARTS_DOCUMENTS});
+    check_attention(DTYPE_F32,
+                    &(struct attention_variant){{1, 40, 1, 1, 77, true}, STARTS_DOCUMENTS});
 }
 
-static void bits_are_the_same_in_every_thread_order(void **state)
+static void results_do_not_depend_on_thread_order(void **state)
 {
     (void)state;
-    static const struct subject subjects[] = {{{2, 70, 2, 1, 64, true}, STARTS_DOCUMENTS},
-                                              {{1, 130, 2, 2, 32, false}, STARTS_NONE},
-                                              {{1, 70, 1, 1, 128, true}, STARTS_NONE}};
-    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
+    static const struct attention_variant variants[] = {{{2, 70, 2, 1, 64, true}, STARTS_DOCUMENTS},
+                                                        {{1, 130, 2, 2, 32, false}, STARTS_NONE},
+                                                        {{1, 70, 1, 1, 128, true}, STARTS_NONE}};
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++)
         for (int dtype = 0; dtype < dtypes_count(); dtype++) {
-            struct inputs inputs = inputs_init(DTYPES[dtype], &subjects[i]);
-            const struct attn_shape *shape = &subjects[i].shape;
+            struct inputs inputs = inputs_init(DTYPES[dtype], &variants[i]);
+            const struct attn_shape *shape = &variants[i].shape;
             struct attention_result first = {0};
             char name[128];
-            name_of(name, DTYPES[dtype], &subjects[i]);
+            name_of(name, DTYPES[dtype], &variants[i]);
             for (size_t order = 0; order < order_count(); order++) {
                 order_set(order);
                 struct attention_result next = attention_on_device(DTYPES[dtype], shape, inputs.qkv,
                                                                    inputs.d_out, inputs.starts);
                 if (order == 0) {
-                    check_result(DTYPES[dtype], &subjects[i], &next, &inputs, FLOAT_LOSS);
+                    check_result(DTYPES[dtype], &variants[i], &next, &inputs, FLOAT_LOSS);
                     first = next;
                     continue;
                 }
@@ -255,7 +258,7 @@ static void bits_are_the_same_in_every_thread_order(void **state)
 static void row_starts_of_zero_mask_nothing(void **state)
 {
     (void)state;
-    static const struct subject zero = {{2, 131, 2, 1, 64, true}, STARTS_ZERO};
+    static const struct attention_variant zero = {{2, 131, 2, 1, 64, true}, STARTS_ZERO};
     for (int dtype = 0; dtype < dtypes_count(); dtype++) {
         struct inputs inputs = inputs_init(DTYPES[dtype], &zero);
         struct attention_result with = attention_on_device(DTYPES[dtype], &zero.shape, inputs.qkv,
@@ -275,7 +278,8 @@ static void a_documents_attention_does_not_depend_on_those_before_it(void **stat
 {
     (void)state;
     enum { BEFORE = 256, TOKENS = 75 };
-    static const struct subject packed = {{1, BEFORE + TOKENS, 2, 1, 32, true}, STARTS_ZERO};
+    static const struct attention_variant packed = {{1, BEFORE + TOKENS, 2, 1, 32, true},
+                                                    STARTS_ZERO};
     struct attn_shape alone = packed.shape;
     alone.tokens = TOKENS;
     struct attention_sizes sizes = attention_sizes_of(&packed.shape),
@@ -307,15 +311,15 @@ static void a_documents_attention_does_not_depend_on_those_before_it(void **stat
 static void large_scores_do_not_overflow(void **state)
 {
     (void)state;
-    static const struct subject subject = {{1, 140, 1, 1, 64, true}, STARTS_DOCUMENTS};
+    static const struct attention_variant variant = {{1, 140, 1, 1, 64, true}, STARTS_DOCUMENTS};
     for (int dtype = 0; dtype < dtypes_count(); dtype++) {
-        struct inputs inputs = inputs_init(DTYPES[dtype], &subject);
-        size_t count = attention_sizes_of(&subject.shape).qkv;
+        struct inputs inputs = inputs_init(DTYPES[dtype], &variant);
+        size_t count = attention_sizes_of(&variant.shape).qkv;
         for (size_t i = 0; i < count; i++)
             inputs.qkv[i] *= 16;
         struct attention_result found = attention_on_device(
-            DTYPES[dtype], &subject.shape, inputs.qkv, inputs.d_out, inputs.starts);
-        check_result(DTYPES[dtype], &subject, &found, &inputs, FLOAT_LOSS_OF_LARGE);
+            DTYPES[dtype], &variant.shape, inputs.qkv, inputs.d_out, inputs.starts);
+        check_result(DTYPES[dtype], &variant, &found, &inputs, FLOAT_LOSS_OF_LARGE);
         attention_result_deinit(&found);
         inputs_deinit(&inputs);
     }
@@ -382,8 +386,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_equals_the_cpu_attention),
         cmocka_unit_test(attention_matches_doubles),
-        cmocka_unit_test(float_kernels_take_heads_of_any_width),
-        cmocka_unit_test(bits_are_the_same_in_every_thread_order),
+        cmocka_unit_test(float_kernels_support_heads_of_any_width),
+        cmocka_unit_test(results_do_not_depend_on_thread_order),
         cmocka_unit_test(row_starts_of_zero_mask_nothing),
         cmocka_unit_test(a_documents_attention_does_not_depend_on_those_before_it),
         cmocka_unit_test(large_scores_do_not_overflow),

@@ -46,15 +46,15 @@ static void add_scaled(double *sum, double factor, const double *x, size_t count
         sum[i] += factor * x[i];
 }
 
-static void round_all(enum dtype rounded, double *x, size_t count)
+static void round_all(enum dtype round_dtype, double *x, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        x[i] = cuda_case_round(rounded, x[i]);
+        x[i] = cuda_case_round(round_dtype, x[i]);
 }
 
 /* Computes one query. p receives the probabilities of keys first to end - 1. */
-static void reference_row(enum dtype rounded, const struct attn_shape *s, size_t head, size_t token,
-                          size_t first, const double *qkv, const double *d_out,
+static void reference_row(enum dtype round_dtype, const struct attn_shape *s, size_t head,
+                          size_t token, size_t first, const double *qkv, const double *d_out,
                           struct attention_result *result, double *p)
 {
     size_t width = (s->heads + 2 * s->kv_heads) * s->head_dim, d = s->head_dim;
@@ -64,30 +64,30 @@ static void reference_row(enum dtype rounded, const struct attn_shape *s, size_t
     double scale = 1 / sqrt((double)d), largest = -(double)INFINITY, total = 0,
            *out = result->out + out_at;
     for (size_t j = first; j < end; j++) {
-        p[j] = cuda_case_round(rounded, scale * dot(q, qkv + j * width + k_at, d));
+        p[j] = cuda_case_round(round_dtype, scale * dot(q, qkv + j * width + k_at, d));
         largest = fmax(largest, p[j]);
     }
     for (size_t j = first; j < end; j++)
         total += p[j] = exp(p[j] - largest);
     result->lse[head * s->tokens + token] = largest + log(total);
     for (size_t j = first; j < end; j++) {
-        p[j] = cuda_case_round(rounded, p[j] / total);
+        p[j] = cuda_case_round(round_dtype, p[j] / total);
         add_scaled(out, p[j], qkv + j * width + v_at, d);
     }
-    round_all(rounded, out, d);
+    round_all(round_dtype, out, d);
     double d_dot = dot(d_o, out, d);
     for (size_t j = first; j < end; j++) {
         const double *key = qkv + j * width;
         double *d_key = result->d_qkv + j * width;
-        double d_p = cuda_case_round(rounded, dot(d_o, key + v_at, d));
-        double d_score = cuda_case_round(rounded, p[j] * (d_p - d_dot));
+        double d_p = cuda_case_round(round_dtype, dot(d_o, key + v_at, d));
+        double d_score = cuda_case_round(round_dtype, p[j] * (d_p - d_dot));
         add_scaled(d_key + v_at, p[j], d_o, d);
         add_scaled(d_key + k_at, scale * d_score, q, d);
         add_scaled(result->d_qkv + token * width + head * d, scale * d_score, key + k_at, d);
     }
 }
 
-struct attention_result attention_reference(enum dtype rounded, const struct attn_shape *shape,
+struct attention_result attention_reference(enum dtype round_dtype, const struct attn_shape *shape,
                                             const double *qkv, const double *d_out,
                                             const int32_t *row_starts)
 {
@@ -102,12 +102,12 @@ struct attention_result attention_reference(enum dtype rounded, const struct att
                                       result.d_qkv + b * of_item.qkv};
         for (size_t head = 0; head < shape->heads; head++)
             for (size_t token = 0; token < shape->tokens; token++)
-                reference_row(rounded, &item, head, token,
+                reference_row(round_dtype, &item, head, token,
                               row_starts ? (size_t)row_starts[b * shape->tokens + token] : 0,
                               qkv + b * of_item.qkv, d_out + b * of_item.out, &at, p);
     }
     free(p);
-    round_all(rounded, result.d_qkv, sizes.qkv);
+    round_all(round_dtype, result.d_qkv, sizes.qkv);
     return result;
 }
 

@@ -20,9 +20,9 @@ struct attention_result {
 
 void attention_result_deinit(struct attention_result *result);
 
-/* Computes row by row. Inputs, scores, probabilities and their gradients are rounded to `rounded`,
- * as kernels that write each of these to memory do; DTYPE_F64: no rounding. */
-struct attention_result attention_reference(enum dtype rounded, const struct attn_shape *shape,
+/* Computes row by row. Inputs, scores, probabilities and their gradients are rounded to
+ * round_dtype, as by kernels that write each of them to memory. DTYPE_F64: no rounding. */
+struct attention_result attention_reference(enum dtype round_dtype, const struct attn_shape *shape,
                                             const double *qkv, const double *d_out,
                                             const int32_t *row_starts);
 

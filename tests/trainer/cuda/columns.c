@@ -28,8 +28,8 @@ static double float_error(const double *x, uint64_t rows, uint64_t cols, double 
 }
 
 /* before NULL: the sums overwrite the output, which is NaN before. */
-static double *on_device(enum dtype dtype, const double *x_values, uint64_t rows, uint64_t cols,
-                         const double *before)
+static double *bias_bwd_on_device(enum dtype dtype, const double *x_values, uint64_t rows,
+                                  uint64_t cols, const double *before)
 {
     void *x = cuda_case_array(dtype, x_values, rows * cols);
     float *out =
@@ -58,7 +58,7 @@ static void check_bias_bwd(enum dtype dtype, uint64_t rows, uint64_t cols, bool 
     snprintf(name, sizeof name, "%d rows of %d %s", (int)rows, (int)cols, dtype_name(dtype));
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        double *found = on_device(dtype, x, rows, cols, accumulate ? before : NULL);
+        double *found = bias_bwd_on_device(dtype, x, rows, cols, accumulate ? before : NULL);
         cuda_case_near(name, DTYPE_F32, found, expected, cols,
                        float_error(x, rows, cols, accumulate ? 4 : 0));
         if (first)

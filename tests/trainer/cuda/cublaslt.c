@@ -1,6 +1,7 @@
 /*
- * cublaslt — tests the calls that the cuBLASLt adapter makes, with a stand-in library that refuses
- * what the real one refuses and whose choice of algorithms can be set. gemm.c checks results.
+ * cublaslt — tests the calls that the cuBLASLt adapter makes, with a substitute library that
+ * rejects what the real one rejects, and whose choice of algorithms tests control. gemm.c checks
+ * results.
  */
 #include "tests/cuda_on_cpu/control.h"
 #include "tests/cuda_on_cpu/order.h"

@@ -74,7 +74,7 @@ static uint16_t bits_of_f16(double x)
     return sign | (uint16_t)((exponent + 14) << 10) | (uint16_t)(ldexp(fraction, 11) - 1024);
 }
 
-static void put(enum dtype dtype, void *array, size_t i, double x)
+static void set_element(enum dtype dtype, void *array, size_t i, double x)
 {
     float f = (float)x;
     uint32_t bits;
@@ -85,7 +85,7 @@ static void put(enum dtype dtype, void *array, size_t i, double x)
         ((uint16_t *)array)[i] = dtype == DTYPE_BF16 ? (uint16_t)(bits >> 16) : bits_of_f16(x);
 }
 
-static double get(enum dtype dtype, const void *array, size_t i)
+static double get_element(enum dtype dtype, const void *array, size_t i)
 {
     if (dtype == DTYPE_F32)
         return ((const float *)array)[i];
@@ -106,7 +106,7 @@ void *cuda_case_array(enum dtype dtype, const double *values, size_t count)
     void *array = malloc(count * dtype_bytes(dtype) + 1);
     assert_non_null(array);
     for (size_t i = 0; i < count; i++)
-        put(dtype, array, i, cuda_case_round(dtype, values[i]));
+        set_element(dtype, array, i, cuda_case_round(dtype, values[i]));
     void *memory = cuda_case_bytes(array, count * dtype_bytes(dtype));
     free(array);
     return memory;
@@ -146,7 +146,7 @@ double *cuda_case_read(enum dtype dtype, const void *array, size_t count)
     double *values = malloc(count * sizeof *values);
     assert_non_null(values);
     for (size_t i = 0; i < count; i++)
-        values[i] = get(dtype, bytes, i);
+        values[i] = get_element(dtype, bytes, i);
     free(bytes);
     return values;
 }
@@ -162,15 +162,15 @@ double cuda_case_max_error(const double *found, const double *expected, size_t c
     return largest;
 }
 
-void cuda_case_near(const char *subject, enum dtype dtype, const double *found,
-                    const double *expected, size_t count, double float_loss)
+void cuda_case_near(const char *what, enum dtype dtype, const double *found, const double *expected,
+                    size_t count, double float_loss)
 {
     struct precision precision = precision_of(dtype);
     for (size_t i = 0; i < count; i++) {
         double half_unit = ldexp(fabs(expected[i]) + float_loss, -precision.bits) +
                            ldexp(1, precision.exponent_min - precision.bits - 1);
         if (!(fabs(found[i] - expected[i]) <= half_unit + float_loss))
-            fail_msg("%s, %s: number %zu of %zu is %.9g, not %.9g within %.3g", subject,
+            fail_msg("%s, %s: number %zu of %zu is %.9g, not %.9g within %.3g", what,
                      dtype_name(dtype), i, count, found[i], expected[i], half_unit + float_loss);
     }
 }

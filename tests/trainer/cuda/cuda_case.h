@@ -33,10 +33,10 @@ void *cuda_case_read_bytes(const void *array, size_t byte_count);
 
 /* The largest |found - expected|; infinity if any number is not finite. */
 double cuda_case_max_error(const double *found, const double *expected, size_t count);
-/* Fails the test, with subject in the message, unless each number found is within one rounding to
- * dtype, plus an error of float_loss, of the expected number. */
-void cuda_case_near(const char *subject, enum dtype dtype, const double *found,
-                    const double *expected, size_t count, double float_loss);
+/* Fails the test, naming `what`, unless each number found differs from the expected one by at most
+ * float_loss plus one rounding to dtype. */
+void cuda_case_near(const char *what, enum dtype dtype, const double *found, const double *expected,
+                    size_t count, double float_loss);
 
 /* Open and close the CPU ops in double. */
 struct ops *cuda_case_cpu_open(void);

@@ -41,8 +41,8 @@ static void close_products(struct products *p)
 }
 
 /* One element of row-major op(A) op(B) (+ bias) (+ C). */
-static double element(const struct gemm_shape *s, const double *a, const double *b,
-                      const double *bias, const double *c, uint64_t i, uint64_t j)
+static double expected_element(const struct gemm_shape *s, const double *a, const double *b,
+                               const double *bias, const double *c, uint64_t i, uint64_t j)
 {
     double sum = (s->bias ? bias[j] : 0) + (s->accumulate ? c[i * s->n + j] : 0);
     for (uint64_t l = 0; l < s->k; l++)
@@ -83,7 +83,7 @@ static void check_product(struct products *p, const struct gemm_shape *s)
                                               : 0x1p-11,
                sums = 0x1p-22 * sqrt((double)s->k);
         for (uint64_t i = 0; i < count && !first; i++) {
-            double expected = element(s, a, b, bias, c, i / s->n, i % s->n);
+            double expected = expected_element(s, a, b, bias, c, i / s->n, i % s->n);
             if (!(fabs(found[i] - expected) <= rounding * fabs(expected) + 8 * sums))
                 fail_msg("%llu x %llu x %llu of %s: element %llu is %.9g, not %.9g",
                          (unsigned long long)s->m, (unsigned long long)s->n,

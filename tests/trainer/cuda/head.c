@@ -33,10 +33,10 @@ static const struct model_config LLAMA = {.type = MODEL_LLAMA,
 /* The results of a forward and a backward pass; malloc'ed. */
 struct outcome {
     size_t elements;
-    double *gradients; /* [elements] */
-    double *losses;    /* [ROWS] */
-    uint8_t *correct;  /* [ROWS] */
-    bool whole;        /* whether all logits were in memory at once */
+    double *gradients;   /* [elements] */
+    double *losses;      /* [ROWS] */
+    uint8_t *correct;    /* [ROWS] */
+    bool has_all_logits; /* in memory at once */
 };
 
 static void outcome_deinit(struct outcome *outcome)
@@ -67,7 +67,7 @@ static void *make_weights(const struct params *params, struct ops *ops)
     return weights;
 }
 
-static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
+static void run_pass(struct model *model, struct ops *ops, struct outcome *outcome)
 {
     static const double one = 1;
     const struct model_stage stage = {0, 1, true, true};
@@ -96,12 +96,12 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     model_forward(model, &stage, &memory, &activations, &input, NULL, NULL, NULL);
     model_backward(model, &stage, &memory, &activations, &input, &result, NULL, NULL);
     assert_ok(ops->table->sync(ops, &err), &err);
-    *outcome = (struct outcome){.elements = params->trained_elements,
-                                .gradients =
-                                    cuda_case_read(DTYPE_F32, gradients, params->trained_elements),
-                                .losses = cuda_case_read_bytes(losses, ROWS * sizeof(double)),
-                                .correct = cuda_case_read_bytes(correct, ROWS),
-                                .whole = model_logits(model, &stage, &activations) != NULL};
+    *outcome = (struct outcome){
+        .elements = params->trained_elements,
+        .gradients = cuda_case_read(DTYPE_F32, gradients, params->trained_elements),
+        .losses = cuda_case_read_bytes(losses, ROWS * sizeof(double)),
+        .correct = cuda_case_read_bytes(correct, ROWS),
+        .has_all_logits = model_logits(model, &stage, &activations) != NULL};
     void *const arrays[] = {weights, gradients, losses, correct,
                             scale,   ids,       rows,   activations.memory};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
@@ -109,8 +109,8 @@ static void pass(struct model *model, struct ops *ops, struct outcome *outcome)
     free(zeros);
 }
 
-static void run_outcome(const struct model_config *plain, uint32_t head_rows, enum dtype compute,
-                        struct outcome *outcome)
+static void compute_outcome(const struct model_config *plain, uint32_t head_rows,
+                            enum dtype compute, struct outcome *outcome)
 {
     struct model_config config = *plain;
     struct device *device;
@@ -121,24 +121,23 @@ static void run_outcome(const struct model_config *plain, uint32_t head_rows, en
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, compute, 0, &ops, &err), &err);
     assert_ok(model_open(&config, ops, ITEMS, &model, &err), &err);
-    pass(model, ops, outcome);
+    run_pass(model, ops, outcome);
     model_close(model);
     ops_close(ops);
     device_close(device);
 }
 
-/* Pieces of part of an item, with a remainder; of one item; and of several items, with a
- * remainder. */
+/* Chunks of part of an item, with a remainder; one item; several items, with a remainder. */
 static void assert_chunks_agree(const struct model_config *config, enum dtype compute,
                                 double tolerance)
 {
     static const uint32_t pieces[] = {1, BLOCK - 1, BLOCK, 2 * BLOCK + 1};
     struct outcome whole, cut;
-    run_outcome(config, 0, compute, &whole);
-    assert_true(whole.whole);
+    compute_outcome(config, 0, compute, &whole);
+    assert_true(whole.has_all_logits);
     for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
-        run_outcome(config, pieces[i], compute, &cut);
-        assert_false(cut.whole);
+        compute_outcome(config, pieces[i], compute, &cut);
+        assert_false(cut.has_all_logits);
         double gradients = cuda_case_max_error(cut.gradients, whole.gradients, whole.elements);
         double losses = cuda_case_max_error(cut.losses, whole.losses, ROWS);
         if (!(gradients <= tolerance && losses <= tolerance))

@@ -13,15 +13,15 @@
 
 enum { MICRO_BATCHES = 2 };
 
-/* A run with this many micro-batches per step (0: an evaluation), resumed in this epoch, with one
- * extra setting (NULL: none). */
-struct job {
+/* micro_batches: per step; 0: an evaluation. epoch: where the run resumes. extra_setting: may be
+ * NULL. */
+struct planned_run {
     uint64_t micro_batches, epoch;
     const char *extra_setting;
 };
 
-/* Runs the check on a device with this much memory. */
-static int check_memory(size_t device_bytes, const struct job *job, struct err *err)
+/* Runs the check on a device with device_bytes of memory. */
+static int check_memory(size_t device_bytes, const struct planned_run *job, struct err *err)
 {
     static const struct loader_shape shape = {.samples = 1000, .steps = 10, .vocabulary = 257};
     char global[32];
@@ -58,10 +58,11 @@ static int check_memory(size_t device_bytes, const struct job *job, struct err *
     return status;
 }
 
-static const struct job plain_job = {.micro_batches = MICRO_BATCHES},
-                        evaluation_job = {.micro_batches = 0},
-                        offloaded_job = {.micro_batches = MICRO_BATCHES,
-                                         .extra_setting = "parallel.offload.optimizer=true"};
+static const struct planned_run plain_job = {.micro_batches = MICRO_BATCHES},
+                                evaluation_job = {.micro_batches = 0},
+                                offloaded_job = {.micro_batches = MICRO_BATCHES,
+                                                 .extra_setting =
+                                                     "parallel.offload.optimizer=true"};
 
 static void lack_of_memory_is_reported_with_advice(void **state)
 {
@@ -90,17 +91,17 @@ static void offloaded_state_is_reported_and_not_advised_again(void **state)
     assert_null(strstr(err.advice, "parallel.offload"));
 }
 
-/* The device has just enough memory for the batch as it is before the growth. */
+/* The device has just enough memory for the batch before it grows. */
 static void memory_for_later_larger_batches_is_checked_at_the_start(void **state)
 {
     (void)state;
-    const struct job growing_job = {.micro_batches = MICRO_BATCHES,
-                                    .extra_setting = "batch.schedule=1:8, 2:1"},
-                     late_growth_job = {.micro_batches = MICRO_BATCHES,
-                                        .extra_setting = "batch.schedule=9:8"},
-                     grown_job = {.micro_batches = MICRO_BATCHES,
-                                  .epoch = 2,
-                                  .extra_setting = "batch.schedule=1:8, 2:1"};
+    const struct planned_run growing_job = {.micro_batches = MICRO_BATCHES,
+                                            .extra_setting = "batch.schedule=1:8, 2:1"},
+                             late_growth_job = {.micro_batches = MICRO_BATCHES,
+                                                .extra_setting = "batch.schedule=9:8"},
+                             grown_job = {.micro_batches = MICRO_BATCHES,
+                                          .epoch = 2,
+                                          .extra_setting = "batch.schedule=1:8, 2:1"};
     struct err err = {0};
     size_t enough = (size_t)100 << 20;
     order_set(0);

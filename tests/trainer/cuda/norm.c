@@ -31,7 +31,7 @@ struct inputs {
     double *x, *weight, *bias, *d_out, *d_x, *d_weight, *d_bias;
 };
 
-static size_t count_of(const struct norm_shape *shape, enum array array)
+static size_t array_count(const struct norm_shape *shape, enum array array)
 {
     return array == OUT || array == D_X     ? shape->rows * shape->cols
            : array == MEAN || array == RSTD ? shape->rows
@@ -69,8 +69,8 @@ static void result_deinit(struct result *result)
         free(result->array[i]);
 }
 
-static struct result on_cpu(const struct norm_shape *shape, const struct inputs *in,
-                            bool accumulate)
+static struct result norm_on_cpu(const struct norm_shape *shape, const struct inputs *in,
+                                 bool accumulate)
 {
     const double *const before[ARRAYS] = {
         [D_X] = in->d_x, [D_WEIGHT] = in->d_weight, [D_BIAS] = in->d_bias};
@@ -78,9 +78,9 @@ static struct result on_cpu(const struct norm_shape *shape, const struct inputs 
     for (enum array i = 0; i < ARRAYS; i++) {
         if (!has_array(shape, i))
             continue;
-        assert_non_null(r.array[i] = calloc(count_of(shape, i), sizeof(double)));
+        assert_non_null(r.array[i] = calloc(array_count(shape, i), sizeof(double)));
         if (before[i])
-            memcpy(r.array[i], before[i], count_of(shape, i) * sizeof(double));
+            memcpy(r.array[i], before[i], array_count(shape, i) * sizeof(double));
     }
     bool layer = shape->kind == NORM_LAYER;
     struct ops *ops = cuda_case_cpu_open();
@@ -97,8 +97,8 @@ static enum dtype dtype_of(enum dtype dtype, enum array array)
     return array == OUT || array == D_X ? dtype : DTYPE_F32;
 }
 
-static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
-                               const struct inputs *in, bool accumulate)
+static struct result norm_on_device(enum dtype dtype, const struct norm_shape *shape,
+                                    const struct inputs *in, bool accumulate)
 {
     const double *const before[ARRAYS] = {[D_X] = in->d_x,
                                           [D_WEIGHT] = accumulate ? in->d_weight : NULL,
@@ -108,8 +108,8 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
     for (enum array i = 0; i < ARRAYS; i++)
         if (has_array(shape, i))
             device[i] = before[i]
-                            ? cuda_case_array(dtype_of(dtype, i), before[i], count_of(shape, i))
-                            : cuda_case_blank(dtype_of(dtype, i), count_of(shape, i));
+                            ? cuda_case_array(dtype_of(dtype, i), before[i], array_count(shape, i))
+                            : cuda_case_blank(dtype_of(dtype, i), array_count(shape, i));
     void *x = cuda_case_array(dtype, in->x, count),
          *d_out = cuda_case_array(dtype, in->d_out, count);
     void *weight = cuda_case_array(dtype, in->weight, shape->cols);
@@ -133,7 +133,7 @@ static struct result on_device(enum dtype dtype, const struct norm_shape *shape,
     struct result r = {0};
     for (enum array i = 0; i < ARRAYS; i++)
         if (device[i]) {
-            r.array[i] = cuda_case_read(dtype_of(dtype, i), device[i], count_of(shape, i));
+            r.array[i] = cuda_case_read(dtype_of(dtype, i), device[i], array_count(shape, i));
             cuda_case_free(device[i]);
         }
     free(cuda_case_read(DTYPE_F32, workspace, cuda_norm_bwd_workspace_floats(shape)));
@@ -166,7 +166,7 @@ static void check_near(enum dtype dtype, const struct norm_shape *shape, const s
                  (int)shape->cols);
         bool is_sum = i == D_WEIGHT || i == D_BIAS;
         cuda_case_near(name, dtype_of(dtype, i), found->array[i], expected->array[i],
-                       count_of(shape, i), is_sum ? loss * (double)shape->rows : loss);
+                       array_count(shape, i), is_sum ? loss * (double)shape->rows : loss);
     }
 }
 
@@ -174,16 +174,16 @@ static void check_norm(enum dtype dtype, const struct norm_shape *shape, bool ac
                        size_t orders_count)
 {
     struct inputs in = inputs_init(dtype, shape);
-    struct result expected = on_cpu(shape, &in, accumulate), first = {0};
+    struct result expected = norm_on_cpu(shape, &in, accumulate), first = {0};
     double loss = FLOAT_LOSS * fmax(1, max_magnitude(expected.array[RSTD], shape->rows));
     for (size_t order = 0; order < orders_count; order++) {
         order_set(order);
-        struct result found = on_device(dtype, shape, &in, accumulate);
+        struct result found = norm_on_device(dtype, shape, &in, accumulate);
         check_near(dtype, shape, &found, &expected, loss);
         for (enum array i = 0; order > 0 && i < ARRAYS; i++)
             if (has_array(shape, i))
                 assert_memory_equal(found.array[i], first.array[i],
-                                    count_of(shape, i) * sizeof(double));
+                                    array_count(shape, i) * sizeof(double));
         result_deinit(&first);
         first = found;
     }
@@ -225,12 +225,12 @@ static void rms_norm_matches_the_cpu(void **state)
  * replaces d_out. The rest of each row must not change. */
 enum { QKV_ROWS = 37, Q_HEADS = 4, K_HEADS = 3, QKV_HEADS = Q_HEADS + 2 * K_HEADS };
 
-struct heads {
+struct qkv_heads {
     double *x, *weight, *d_out; /* for all heads */
     struct norm_shape shape;
 };
 
-static struct result heads_on_cpu(const struct heads *h, size_t at, size_t count)
+static struct result heads_on_cpu(const struct qkv_heads *h, size_t at, size_t count)
 {
     struct result r = {{[OUT] = calloc(count, sizeof(double)),
                         [RSTD] = calloc(h->shape.rows, sizeof(double)),
@@ -246,7 +246,7 @@ static struct result heads_on_cpu(const struct heads *h, size_t at, size_t count
     return r;
 }
 
-static struct result heads_on_device(enum dtype dtype, const struct heads *h, size_t at,
+static struct result heads_on_device(enum dtype dtype, const struct qkv_heads *h, size_t at,
                                      size_t count)
 {
     const struct norm_shape *shape = &h->shape;
@@ -282,15 +282,15 @@ static struct result heads_on_device(enum dtype dtype, const struct heads *h, si
 static void check_heads(enum dtype dtype, uint64_t dim)
 {
     size_t count = QKV_ROWS * QKV_HEADS * dim, at = Q_HEADS * dim;
-    struct heads h = {.x = cuda_case_values(dtype, 1, count, 2),
-                      .weight = cuda_case_values(dtype, 2, dim, 1.5),
-                      .d_out = cuda_case_values(dtype, 3, count, 1),
-                      .shape = {.kind = NORM_RMS,
-                                .rows = QKV_ROWS * K_HEADS,
-                                .cols = dim,
-                                .epsilon = 1e-5,
-                                .group_rows = K_HEADS,
-                                .group_stride = QKV_HEADS * dim}};
+    struct qkv_heads h = {.x = cuda_case_values(dtype, 1, count, 2),
+                          .weight = cuda_case_values(dtype, 2, dim, 1.5),
+                          .d_out = cuda_case_values(dtype, 3, count, 1),
+                          .shape = {.kind = NORM_RMS,
+                                    .rows = QKV_ROWS * K_HEADS,
+                                    .cols = dim,
+                                    .epsilon = 1e-5,
+                                    .group_rows = K_HEADS,
+                                    .group_stride = QKV_HEADS * dim}};
     struct result expected = heads_on_cpu(&h, at, count);
     double loss = FLOAT_LOSS * fmax(1, max_magnitude(expected.array[RSTD], h.shape.rows));
     for (size_t order = 0; order < order_count(); order++) {
@@ -342,8 +342,8 @@ static void a_mean_far_from_zero_keeps_the_variance_accurate(void **state)
     struct inputs in = inputs_init(DTYPE_F32, &shape);
     for (size_t i = 0; i < shape.rows * shape.cols; i++)
         in.x[i] = cuda_case_round(DTYPE_F32, in.x[i] + 3000);
-    struct result expected = on_cpu(&shape, &in, false),
-                  found = on_device(DTYPE_F32, &shape, &in, false);
+    struct result expected = norm_on_cpu(&shape, &in, false),
+                  found = norm_on_device(DTYPE_F32, &shape, &in, false);
     /* near 3000, a unit in the last place is 2^-12; each partial sum loses half a unit of 3000 *
      * 100 / 32 */
     cuda_case_near("mean", DTYPE_F32, found.array[MEAN], expected.array[MEAN], shape.rows, 2e-3);
@@ -363,7 +363,7 @@ static void a_row_of_one_value_becomes_the_bias(void **state)
         struct inputs in = inputs_init(DTYPES[d], &shape);
         for (size_t i = 0; i < shape.rows * shape.cols; i++)
             in.x[i] = 0.5;
-        struct result found = on_device(DTYPES[d], &shape, &in, false);
+        struct result found = norm_on_device(DTYPES[d], &shape, &in, false);
         for (size_t row = 0; row < shape.rows; row++)
             assert_memory_equal(found.array[OUT] + row * shape.cols, in.bias,
                                 shape.cols * sizeof(double));

@@ -1,6 +1,6 @@
 /*
- * offload — tests that data in pinned memory comes back unchanged, before it is used, in every
- * order of the streams.
+ * offload — tests that offloaded data returns unchanged and in time for its use, in every order of
+ * the streams.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -109,7 +109,7 @@ static void every_item_is_copied_back_before_its_backward_pass(void **state)
     }
 }
 
-/* A captured pass leaves no copy in progress, and gives the same results on every launch. */
+/* A captured pass leaves no copy in progress and produces the same results on every launch. */
 static void a_pass_can_be_captured_in_a_graph(void **state)
 {
     (void)state;

@@ -58,8 +58,7 @@ static void a_head_too_wide_for_the_device_is_refused_with_advice(void **state)
     close_ops(ops, device);
 }
 
-/* The bits of kernels compiled to machine code depend on this build; the bits of other kernels
- * depend on the driver, which compiles them. */
+/* Result bits depend on the compiler: this build's, or the driver's if it compiles the kernels. */
 static void numerics_id_names_the_driver_if_it_compiles_the_kernels(void **state)
 {
     (void)state;

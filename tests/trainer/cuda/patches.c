@@ -1,6 +1,6 @@
 /*
- * patches — tests the conversion of images to rows of patches on the device: for float, the bits of
- * the CPU ops; for other types, these values rounded.
+ * patches — tests the conversion of images to rows of patches on the device: floats are
+ * bit-identical to the CPU ops'; other types are those values rounded.
  */
 #include "trainer/ops/cuda/patches.h"
 #include "base/philox.h"
@@ -31,7 +31,7 @@ static uint8_t *random_images(const struct cuda_images *s)
     return images;
 }
 
-static double *on_cpu(const struct cuda_images *s, const uint8_t *images)
+static double *patches_on_cpu(const struct cuda_images *s, const uint8_t *images)
 {
     float *out = malloc(count_of(s) * sizeof *out);
     double *values = malloc(count_of(s) * sizeof *values);
@@ -49,7 +49,8 @@ static double *on_cpu(const struct cuda_images *s, const uint8_t *images)
     return values;
 }
 
-static double *on_device(enum dtype dtype, const struct cuda_images *s, const uint8_t *images)
+static double *patches_on_device(enum dtype dtype, const struct cuda_images *s,
+                                 const uint8_t *images)
 {
     void *out = cuda_case_blank(dtype, count_of(s)), *pixels = cuda_case_bytes(images, count_of(s));
     cuda_ok(cuda_patches(dtype, s, out, pixels, NULL));
@@ -60,11 +61,11 @@ static double *on_device(enum dtype dtype, const struct cuda_images *s, const ui
 
 static void check_patches(const struct cuda_images *s, const uint8_t *images)
 {
-    double *expected = on_cpu(s, images);
+    double *expected = patches_on_cpu(s, images);
     for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
         for (size_t order = 0; order < order_count(); order++) {
             order_set(order);
-            double *found = on_device(DTYPES[dtype], s, images);
+            double *found = patches_on_device(DTYPES[dtype], s, images);
             for (size_t i = 0; i < count_of(s); i++)
                 if (found[i] != cuda_case_round(DTYPES[dtype], expected[i]))
                     fail_msg("side %d, patch %d, %s: value %zu is %.9g, not %.9g", (int)s->side,
@@ -77,8 +78,8 @@ static void check_patches(const struct cuda_images *s, const uint8_t *images)
     free(expected);
 }
 
-/* Patch lines that are and are not multiples of 16 bytes in the result, patches that are a multiple
- * only as a whole, and more than one block. */
+/* Patch lines with and without 16-byte alignment, patches aligned only as a whole, and more than
+ * one block. */
 static void patches_match_the_cpu(void **state)
 {
     (void)state;

@@ -23,29 +23,29 @@ static const char *const NAMES[] = {"gelu",           "gelu backward", "sum",
                                     "sum into a",     "sum into b",    "swiglu forward",
                                     "swiglu backward"};
 
-/* A function of two arrays; only the SwiGLU functions have several rows. */
-struct subject {
+/* The kernel under test, of two arrays; only SwiGLU has several rows. */
+struct kernel_under_test {
     enum function function;
     uint64_t rows, cols;
 };
 
-static size_t count_of(const struct subject *s)
+static size_t count_of(const struct kernel_under_test *s)
 {
     return s->rows * s->cols;
 }
 
 /* a is x (GELU forward) or d_out (backward); b is x or gate_up. */
-static size_t count_of_b(const struct subject *s)
+static size_t count_of_b(const struct kernel_under_test *s)
 {
     return s->function >= SWIGLU_FWD ? 2 * count_of(s) : count_of(s);
 }
 
-static size_t count_of_out(const struct subject *s)
+static size_t count_of_out(const struct kernel_under_test *s)
 {
     return s->function == SWIGLU_BWD ? 2 * count_of(s) : count_of(s);
 }
 
-static double *on_cpu(const struct subject *s, const double *a, const double *b)
+static double *run_on_cpu(const struct kernel_under_test *s, const double *a, const double *b)
 {
     double *out = malloc(count_of_out(s) * sizeof *out);
     assert_non_null(out);
@@ -73,8 +73,8 @@ static double *on_cpu(const struct subject *s, const double *a, const double *b)
     return out;
 }
 
-static cudaError_t launch(enum dtype dtype, const struct subject *s, void *out, const void *a,
-                          const void *b)
+static cudaError_t launch(enum dtype dtype, const struct kernel_under_test *s, void *out,
+                          const void *a, const void *b)
 {
     switch (s->function) {
     case GELU_FWD:
@@ -90,8 +90,8 @@ static cudaError_t launch(enum dtype dtype, const struct subject *s, void *out, 
     }
 }
 
-static double *on_device(enum dtype dtype, const struct subject *s, const double *a_values,
-                         const double *b_values)
+static double *run_on_device(enum dtype dtype, const struct kernel_under_test *s,
+                             const double *a_values, const double *b_values)
 {
     void *a = cuda_case_array(dtype, a_values, count_of(s));
     void *b = cuda_case_array(dtype, b_values, count_of_b(s));
@@ -105,16 +105,16 @@ static double *on_device(enum dtype dtype, const struct subject *s, const double
     return found;
 }
 
-static void check_function(const struct subject *s)
+static void check_kernel(const struct kernel_under_test *s)
 {
     size_t bytes = count_of_out(s) * sizeof(double);
     for (int d = 0; d < DTYPES_COUNT; d++) {
         double *a = cuda_case_values(DTYPES[d], 1, count_of(s), SCALE);
         double *b = cuda_case_values(DTYPES[d], 2, count_of_b(s), SCALE);
-        double *expected = on_cpu(s, a, b), *first = NULL;
+        double *expected = run_on_cpu(s, a, b), *first = NULL;
         for (size_t order = 0; order < order_count(); order++) {
             order_set(order);
-            double *found = on_device(DTYPES[d], s, a, b);
+            double *found = run_on_device(DTYPES[d], s, a, b);
             cuda_case_near(NAMES[s->function], DTYPES[d], found, expected, count_of_out(s),
                            FLOAT_LOSS);
             if (first)
@@ -135,7 +135,7 @@ enum { COUNTS_COUNT = sizeof COUNTS / sizeof COUNTS[0] };
 static void check_counts(enum function function)
 {
     for (int i = 0; i < COUNTS_COUNT; i++)
-        check_function(&(struct subject){function, 1, COUNTS[i]});
+        check_kernel(&(struct kernel_under_test){function, 1, COUNTS[i]});
 }
 
 static void gelu_and_its_gradient_match_the_cpu(void **state)
@@ -159,8 +159,8 @@ static void swiglu_matches_the_cpu_at_any_width(void **state)
     static const uint64_t sizes[][2] = {{1, 1},   {15, 7},   {17, 64},  {300, 4},  {5, 257},
                                         {3, 768}, {3, 1000}, {2, 2049}, {5000, 1}, {7, 12}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        check_function(&(struct subject){SWIGLU_FWD, sizes[i][0], sizes[i][1]});
-        check_function(&(struct subject){SWIGLU_BWD, sizes[i][0], sizes[i][1]});
+        check_kernel(&(struct kernel_under_test){SWIGLU_FWD, sizes[i][0], sizes[i][1]});
+        check_kernel(&(struct kernel_under_test){SWIGLU_BWD, sizes[i][0], sizes[i][1]});
     }
 }
 
@@ -176,14 +176,14 @@ static void extreme_inputs_give_no_nan(void **state)
         gate_up[i] = x[i];
     }
     for (int d = 0; d < DTYPES_COUNT; d++) {
-        const struct subject subjects[] = {{GELU_FWD, 1, COUNT},
-                                           {GELU_BWD, 1, COUNT},
-                                           {SWIGLU_FWD, 1, COUNT},
-                                           {SWIGLU_BWD, 1, COUNT}};
+        const struct kernel_under_test kernels[] = {{GELU_FWD, 1, COUNT},
+                                                    {GELU_BWD, 1, COUNT},
+                                                    {SWIGLU_FWD, 1, COUNT},
+                                                    {SWIGLU_BWD, 1, COUNT}};
         for (int i = 0; i < 4; i++) {
-            const struct subject *s = &subjects[i];
+            const struct kernel_under_test *s = &kernels[i];
             const double *a = s->function == GELU_FWD ? x : ones, *b = i < 2 ? x : gate_up;
-            double *found = on_device(DTYPES[d], s, a, b);
+            double *found = run_on_device(DTYPES[d], s, a, b);
             for (int j = 0; j < COUNT; j++) {
                 bool slope = s->function == GELU_BWD || s->function == SWIGLU_BWD;
                 double expected = x[j] < 0 ? 0 : slope ? 1 : cuda_case_round(DTYPES[d], x[j]);
@@ -254,7 +254,7 @@ static void ties_round_to_even_and_overflow_to_infinity(void **state)
     }
 }
 
-/* Gradients are sent multiplied by a power of two. */
+/* Gradients are sent scaled by a power of two. */
 static void halves_of_scaled_floats_round_trip(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * ranks — tests runs of several ranks on GPUs, which exchange weights and gradients between GPUs by
- * NCCL or through the host by MPI: the bits equal those of a single rank. The shim simulates GPUs,
+ * ranks — tests that runs of several ranks on GPUs are bit-identical to a single rank, whether
+ * weights and gradients pass through NCCL or, by MPI, through the host. The shim simulates GPUs,
  * streams and NCCL.
  */
 #include "tests/support/ranks.h"
@@ -22,7 +22,7 @@ enum { SETS_MAX = 48, TEXT_BYTES = 3000, GPUS = 4, ORDER_LATE = 1, ORDER_RANDOM 
 
 static char folder[TEST_PATH_BYTES_MAX];
 static struct io *io;
-static struct ckpt_hashes single_rank_hashes; /* the bits of a run on a single rank */
+static struct ckpt_hashes single_rank_hashes; /* of a run on a single rank */
 static uint64_t runs_count;
 
 static void configure(const char *name, const char *const *extra, struct train_config *ret_config)
@@ -109,7 +109,7 @@ static void read_hashes(const char *name, struct ckpt_hashes *ret_hashes)
     assert_ok(ckpt_hash(io, path, ret_hashes, NULL, NULL, &err), &err);
 }
 
-static void one_rank_gives_the_reference_bits(void **state)
+static void one_rank_computes_the_reference_hashes(void **state)
 {
     (void)state;
     char path[2 * TEST_PATH_BYTES_MAX], target[2 * TEST_PATH_BYTES_MAX], text[TEXT_BYTES];
@@ -145,21 +145,20 @@ static void check_dry_run(bool uses_nccl)
                                               .local_ranks = (uint32_t)world->ranks,
                                               .uses_nccl = uses_nccl};
     for (int r = 0; r < world->ranks; r++) {
-        struct trainer_dry_run told;
+        struct trainer_dry_run predicted;
         struct err err = {0};
         options.rank = (uint32_t)r;
-        assert_ok(trainer_dry_run(&options, &told, &err), &err);
-        assert_memory_equal(&told.usage.traffic, &used[r].traffic, sizeof used[r].traffic);
+        assert_ok(trainer_dry_run(&options, &predicted, &err), &err);
+        assert_memory_equal(&predicted.usage.traffic, &used[r].traffic, sizeof used[r].traffic);
         for (int use = MEM_FOR_PARAMETERS; use <= MEM_FOR_COMMUNICATION; use++)
-            assert_memory_equal(told.usage.peak_bytes[use], used[r].peak_bytes[use],
+            assert_memory_equal(predicted.usage.peak_bytes[use], used[r].peak_bytes[use],
                                 sizeof used[r].peak_bytes[use]);
         if (uses_nccl && config.parallel.reduction == REDUCTION_CANONICAL) /* nothing is staged */
-            assert_int_equal(told.usage.peak_bytes[MEM_FOR_COMMUNICATION][MEM_PINNED], 0);
+            assert_int_equal(predicted.usage.peak_bytes[MEM_FOR_COMMUNICATION][MEM_PINNED], 0);
     }
 }
 
-/* With NCCL, each rank has its own GPU, with that order of streams; otherwise data goes through the
- * host. */
+/* uses_nccl: each rank has a GPU with this order of streams; else data goes through the host. */
 static void check_bits(bool uses_nccl, size_t order, const char *const *extra)
 {
     char name[64];
@@ -179,14 +178,14 @@ static void check_bits(bool uses_nccl, size_t order, const char *const *extra)
     ranks_barrier();
 }
 
-static void ddp_has_the_bits_of_one_rank(void **state)
+static void ddp_is_bit_identical_to_one_rank(void **state)
 {
     (void)state;
     check_bits(true, ORDER_RANDOM,
                (const char *const[]){"parallel.strategy=ddp", "parallel.bucket=8KiB", NULL});
 }
 
-static void zero2_has_the_bits_of_one_rank(void **state)
+static void zero2_is_bit_identical_to_one_rank(void **state)
 {
     (void)state;
     check_bits(true, 0,
@@ -200,13 +199,13 @@ static const char *const zero3[] = {"parallel.strategy=zero3",
                                     NULL,
                                     NULL};
 
-static void zero3_has_the_bits_of_one_rank(void **state)
+static void zero3_is_bit_identical_to_one_rank(void **state)
 {
     (void)state;
     check_bits(true, ORDER_LATE, zero3);
 }
 
-static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
+static void zero3_through_the_host_is_bit_identical_to_one_rank(void **state)
 {
     const char *sets[sizeof zero3 / sizeof zero3[0]];
     (void)state;
@@ -216,7 +215,7 @@ static void zero3_through_the_host_has_the_bits_of_one_rank(void **state)
 }
 
 /* Weights are gathered from each rank's pinned memory, on a separate stream. */
-static void offloaded_weights_have_the_bits_of_one_rank(void **state)
+static void offloaded_weights_are_bit_identical_to_one_rank(void **state)
 {
     (void)state;
     check_bits(
@@ -243,8 +242,8 @@ static void fast_sums_can_pass_through_the_host(void **state)
     ranks_barrier();
 }
 
-/* Some blocks are whole and some sharded, and ranks compare their calls. */
-static void checked_communicators_have_the_bits_of_one_rank(void **state)
+/* Some groups are sharded and others are not, and ranks compare their calls. */
+static void checked_communicators_are_bit_identical_to_one_rank(void **state)
 {
     (void)state;
     check_bits(true, ORDER_RANDOM,
@@ -272,7 +271,7 @@ static void ranks_that_share_a_gpu_communicate_through_the_host(void **state)
     ranks_barrier();
 }
 
-static void an_older_nccl_than_the_builds_gives_a_warning(void **state)
+static void an_nccl_older_than_the_builds_causes_a_warning(void **state)
 {
     (void)state;
     static const char *const by_itself[] = {NULL}, *const nccl[] = {"parallel.comm=nccl", NULL};
@@ -304,16 +303,16 @@ static void the_test_folder_is_removed(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_rank_gives_the_reference_bits),
-        cmocka_unit_test(ddp_has_the_bits_of_one_rank),
-        cmocka_unit_test(zero2_has_the_bits_of_one_rank),
-        cmocka_unit_test(zero3_has_the_bits_of_one_rank),
-        cmocka_unit_test(zero3_through_the_host_has_the_bits_of_one_rank),
-        cmocka_unit_test(offloaded_weights_have_the_bits_of_one_rank),
+        cmocka_unit_test(one_rank_computes_the_reference_hashes),
+        cmocka_unit_test(ddp_is_bit_identical_to_one_rank),
+        cmocka_unit_test(zero2_is_bit_identical_to_one_rank),
+        cmocka_unit_test(zero3_is_bit_identical_to_one_rank),
+        cmocka_unit_test(zero3_through_the_host_is_bit_identical_to_one_rank),
+        cmocka_unit_test(offloaded_weights_are_bit_identical_to_one_rank),
         cmocka_unit_test(fast_sums_can_pass_through_the_host),
-        cmocka_unit_test(checked_communicators_have_the_bits_of_one_rank),
+        cmocka_unit_test(checked_communicators_are_bit_identical_to_one_rank),
         cmocka_unit_test(ranks_that_share_a_gpu_communicate_through_the_host),
-        cmocka_unit_test(an_older_nccl_than_the_builds_gives_a_warning),
+        cmocka_unit_test(an_nccl_older_than_the_builds_causes_a_warning),
         cmocka_unit_test(the_test_folder_is_removed),
     };
     return ranks_main(tests, sizeof tests / sizeof tests[0], 0);

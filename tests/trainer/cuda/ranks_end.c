@@ -16,7 +16,7 @@
 
 enum { TEXT_BYTES = 6000, GPUS = 4 };
 
-static int make(struct io *io, struct err *err)
+static int make_dataset(struct io *io, struct err *err)
 {
     struct convert_result result;
     const struct convert_options convert = {
@@ -55,7 +55,7 @@ int main(int argc, char **argv)
     struct io *io = NULL;
     struct err err = {0};
     if (argc == 2 && strcmp(argv[1], "make") == 0) {
-        bool has_failed = io_open(".", NULL, &io, &err) || make(io, &err);
+        bool has_failed = io_open(".", NULL, &io, &err) || make_dataset(io, &err);
         io_close(io);
         return has_failed;
     }

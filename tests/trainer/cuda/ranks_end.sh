@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run on the GPUs of three ranks, one of which fails while the others wait in NCCL: nobody
-# hangs, and every rank learns why.
+# A run on the GPUs of three ranks, one of which fails while the others wait in NCCL: no rank
+# hangs, and every rank reports why.
 . "$(dirname "$0")/../../cli/lib.sh"
 command -v mpirun >/dev/null && [[ -x ${ENDS:-} ]] || skip "this build has no MPI or no NCCL"
 

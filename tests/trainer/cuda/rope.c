@@ -28,8 +28,8 @@ static size_t count_of(const struct attn_shape *shape)
     return shape->batch * shape->tokens * (shape->heads + 2 * shape->kv_heads) * shape->head_dim;
 }
 
-static double *on_cpu(const struct attn_shape *shape, const struct rope_spec *spec,
-                      const double *qkv, bool backward)
+static double *rotate_on_cpu(const struct attn_shape *shape, const struct rope_spec *spec,
+                             const double *qkv, bool backward)
 {
     size_t count = count_of(shape);
     double *turned = malloc(count * sizeof *turned);
@@ -45,8 +45,8 @@ static double *on_cpu(const struct attn_shape *shape, const struct rope_spec *sp
 }
 
 /* The table has more tokens than the shape, as if it were shared with another shape. */
-static double *on_device(enum dtype dtype, const struct attn_shape *shape,
-                         const struct rope_spec *spec, const double *qkv, bool backward)
+static double *rotate_on_device(enum dtype dtype, const struct attn_shape *shape,
+                                const struct rope_spec *spec, const double *qkv, bool backward)
 {
     uint64_t tokens = shape->tokens + 3;
     void *array = cuda_case_array(dtype, qkv, count_of(shape));
@@ -65,10 +65,10 @@ static void check_rotation(int dtype, const struct attn_shape *shape, const stru
 {
     size_t count = count_of(shape);
     double *qkv = cuda_case_values(DTYPES[dtype], 1, count, 2),
-           *expected = on_cpu(shape, spec, qkv, backward);
+           *expected = rotate_on_cpu(shape, spec, qkv, backward);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        double *found = on_device(DTYPES[dtype], shape, spec, qkv, backward);
+        double *found = rotate_on_device(DTYPES[dtype], shape, spec, qkv, backward);
         double distance = cuda_case_max_error(found, expected, count);
         if (!(distance <= TOLERANCES[dtype]))
             fail_msg("%s, head dimension %d: off by %g", dtype_name(DTYPES[dtype]),
@@ -94,7 +94,7 @@ static void queries_and_keys_are_rotated_as_on_the_cpu(void **state)
 }
 
 /* Angles of thousands of radians are reduced in double, so they are equally accurate. */
-static void far_positions_are_rotated_equally_exactly(void **state)
+static void distant_positions_are_rotated_accurately(void **state)
 {
     (void)state;
     check_rotation(0, &(struct attn_shape){1, 9000, 1, 1, 4, true}, &PLAIN, false);
@@ -108,7 +108,7 @@ static void values_are_not_rotated(void **state)
            v_at = row - shape.kv_heads * shape.head_dim;
     for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
         double *qkv = cuda_case_values(DTYPES[dtype], 1, count_of(&shape), 2);
-        double *turned = on_device(DTYPES[dtype], &shape, &PLAIN, qkv, false);
+        double *turned = rotate_on_device(DTYPES[dtype], &shape, &PLAIN, qkv, false);
         for (size_t i = 0; i < shape.batch * shape.tokens; i++)
             assert_memory_equal(qkv + i * row + v_at, turned + i * row + v_at,
                                 (row - v_at) * sizeof *qkv);
@@ -132,7 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queries_and_keys_are_rotated_as_on_the_cpu),
-        cmocka_unit_test(far_positions_are_rotated_equally_exactly),
+        cmocka_unit_test(distant_positions_are_rotated_accurately),
         cmocka_unit_test(values_are_not_rotated),
         cmocka_unit_test(odd_heads_are_refused),
     };

@@ -160,8 +160,8 @@ static void steps_neither_block_nor_allocate(void **state)
     }
 }
 
-/* The clock ticks once per reading, so each part's time is its number of readings, in graphs and
- * outside. */
+/* The clock ticks once per reading, in graphs and outside, so a category's time counts its
+ * readings. */
 static void device_time_is_reported_by_category(void **state)
 {
     enum { STEPS = 5, TICK_NS = 1000 };
@@ -202,7 +202,7 @@ static void count_skipped(void *context, enum log_level level, const char *line)
     outcome->skipped_count += strstr(line, "was skipped") != NULL;
 }
 
-/* stops_at_once: requests a stop at once, so that the run makes a single step. */
+/* stops_at_once: requests a stop before the run, which then takes a single step. */
 static void run(const struct fixture *f, const char *name, const char *const *extra,
                 bool stops_at_once, struct outcome *outcome)
 {
@@ -222,10 +222,10 @@ static void run(const struct fixture *f, const char *name, const char *const *ex
     assert_ok(ckpt_hash(f->io, ckpt, &outcome->hashes, NULL, NULL, &outcome->err), &outcome->err);
 }
 
-static void replayed_graphs_have_the_bits_of_direct_launches(void **state)
+static void graph_launches_are_bit_identical_to_direct_ones(void **state)
 {
     const struct fixture *f = *state;
-    /* the first pass of a run is not a graph, so each run makes one step of one micro-batch */
+    /* the first pass of a run is not a graph, so each run takes one step of one micro-batch */
     static const char *const extra[] = {"precision.compute=bf16", "batch.micro=3", NULL};
     enum { STEPS = 7 };
     order_set(0);
@@ -247,7 +247,7 @@ static void replayed_graphs_have_the_bits_of_direct_launches(void **state)
     }
 }
 
-static void queued_steps_have_the_bits_of_synchronous_ones(void **state)
+static void queued_steps_are_bit_identical_to_synchronous_ones(void **state)
 {
     const struct fixture *f = *state;
     /* updates so large that gradients overflow in half precision */
@@ -276,7 +276,7 @@ static void queued_steps_have_the_bits_of_synchronous_ones(void **state)
     }
 }
 
-static void offloaded_weights_have_the_same_bits_in_any_order(void **state)
+static void offloaded_weights_are_bit_identical_in_any_order(void **state)
 {
     const struct fixture *f = *state;
     static const char *const precisions[] = {"precision.compute=fp32", "precision.compute=bf16"};
@@ -326,7 +326,7 @@ static void *copy_weights(struct run *run)
     return copy;
 }
 
-static void a_non_finite_step_is_named_late_and_changes_nothing(void **state)
+static void a_non_finite_step_is_reported_late_and_changes_nothing(void **state)
 {
     const struct fixture *f = *state;
     /* weights that decay past zero grow with each step */
@@ -389,7 +389,7 @@ static int end_capture(struct device *device, struct device_stream *stream,
 static int copy_or_fail(struct device *device, struct device_stream *stream, void *target,
                         const void *source, size_t bytes, struct err *err)
 {
-    return is_recording ? err_set(err, -EIO, "the link is cut")
+    return is_recording ? err_set(err, -EIO, "the link is broken")
                         : whole->copy(device, stream, target, source, bytes, err);
 }
 
@@ -410,7 +410,7 @@ static void a_failed_offload_copy_is_reported_from_a_capture(void **state)
     for (int step = 0; step < 3 && !status; step++)
         status = run_step(&s->run, &err);
     assert_int_equal(status, -EIO);
-    assert_string_equal(err.what, "the link is cut");
+    assert_string_equal(err.what, "the link is broken");
     device->ops = whole;
     manual_run_close(s);
 }
@@ -420,10 +420,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_neither_block_nor_allocate),
         cmocka_unit_test(device_time_is_reported_by_category),
-        cmocka_unit_test(replayed_graphs_have_the_bits_of_direct_launches),
-        cmocka_unit_test(queued_steps_have_the_bits_of_synchronous_ones),
-        cmocka_unit_test(offloaded_weights_have_the_same_bits_in_any_order),
-        cmocka_unit_test(a_non_finite_step_is_named_late_and_changes_nothing),
+        cmocka_unit_test(graph_launches_are_bit_identical_to_direct_ones),
+        cmocka_unit_test(queued_steps_are_bit_identical_to_synchronous_ones),
+        cmocka_unit_test(offloaded_weights_are_bit_identical_in_any_order),
+        cmocka_unit_test(a_non_finite_step_is_reported_late_and_changes_nothing),
         cmocka_unit_test(a_failed_offload_copy_is_reported_from_a_capture),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,7 +1,7 @@
 /*
  * train — tests whole runs on a CUDA device: the loader's batches, a model's steps, checkpoints.
- * They always run on the CPU, where streams and threads take any legal order; also on a GPU if
- * there is one.
+ * They run on the CPU, where streams and threads take any legal order, and on a GPU if there is
+ * one.
  */
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/test.h"
@@ -100,7 +100,7 @@ struct outcome {
     uint64_t stop_step; /* 0: never */
 };
 
-static void note(void *context, const struct trainer_report *report)
+static void record_loss(void *context, const struct trainer_report *report)
 {
     struct outcome *outcome = context;
     if (report->event != TRAINER_PROGRESS)
@@ -165,7 +165,7 @@ static void run(const struct fixture *f, const char *name, const char *device,
     const struct trainer_options options = {.config = &config,
                                             .io = f->io,
                                             .stop = &outcome->stop,
-                                            .report = note,
+                                            .report = record_loss,
                                             .report_context = outcome};
     struct trainer_result result;
     assert_ok(trainer_run(&options, &result, &err), &err);
@@ -202,7 +202,7 @@ static const char *const VIT[] = {"model.type=vit", "data.image.mixup=0.4", "dat
                                             "model.recompute=2", NULL};
 static const char *const *const MODELS[] = {VIT, MASKED, LLAMA, GPT2, QWEN3};
 
-/* Only the first two models under sanitizers, which are ten times slower. */
+/* Sanitizers are ten times slower, so they run only the first two models. */
 static size_t models_count(void)
 {
     return test_is_sanitized() ? 2 : sizeof MODELS / sizeof MODELS[0];
@@ -273,7 +273,7 @@ static void losses_match_the_cpu(void **state)
     }
 }
 
-static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
+static void results_do_not_depend_on_thread_or_stream_order(void **state)
 {
     const struct fixture *f = *state;
     for (size_t m = 0; m < models_count(); m++) {
@@ -292,7 +292,7 @@ static void every_order_of_threads_and_streams_gives_the_same_bits(void **state)
     }
 }
 
-static void a_stopped_run_resumes_to_the_same_bits(void **state)
+static void a_resumed_run_is_bit_identical(void **state)
 {
     const struct fixture *f = *state;
     for (size_t m = 0; m < models_count(); m++) {
@@ -381,8 +381,8 @@ static void a_run_uses_the_predicted_memory(void **state)
     }
 }
 
-/* Enough blocks that the ring's slots are reused. Either all are offloaded, or all but one, which
- * is recomputed. Training only. */
+/* Enough blocks to reuse the ring's slots. All are offloaded, or all but a recomputed one. No
+ * evaluation. */
 #define DEEP                                                                                       \
     "model.type=gpt2", "model.layers=5", "model.width=8", "model.heads=1", "data.text.block=8",    \
         "batch.global=4", "precision.compute=bf16", "data.val="
@@ -403,10 +403,11 @@ static void offloaded_state_is_reported_and_copied_once_per_pass(void **state)
     assert_int_equal(moved.predicted, moved.optimizer + moved.activations);
     assert_int_equal(moved.pinned - plain.pinned, moved.predicted);
     assert_true(moved.copied > 0);
-    assert_int_equal(moved.copied % (2 * moved.activations), 0); /* each is copied out and in */
+    assert_int_equal(moved.copied % (2 * moved.activations),
+                     0); /* each byte is copied out and in */
 }
 
-static void offloading_changes_no_bit(void **state)
+static void offloading_is_bit_identical(void **state)
 {
     const struct fixture *f = *state;
     struct outcome plain = {0};
@@ -446,11 +447,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_match_the_cpu),
-        cmocka_unit_test(every_order_of_threads_and_streams_gives_the_same_bits),
-        cmocka_unit_test(a_stopped_run_resumes_to_the_same_bits),
+        cmocka_unit_test(results_do_not_depend_on_thread_or_stream_order),
+        cmocka_unit_test(a_resumed_run_is_bit_identical),
         cmocka_unit_test(a_run_uses_the_predicted_memory),
         cmocka_unit_test(offloaded_state_is_reported_and_copied_once_per_pass),
-        cmocka_unit_test(offloading_changes_no_bit),
+        cmocka_unit_test(offloading_is_bit_identical),
         cmocka_unit_test(a_run_resumes_with_more_or_less_offloaded),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

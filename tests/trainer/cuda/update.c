@@ -40,7 +40,7 @@ enum array { PARAMS, MOMENT1, MOMENT2, GRADIENTS, ARRAYS };
 
 static const char *const NAMES[ARRAYS] = {"parameter", "first moment", "second moment", "gradient"};
 
-struct state {
+struct update_state {
     const struct rule *rule;
     size_t count;
     double *array[ARRAYS];
@@ -53,9 +53,9 @@ static size_t decays_count(size_t count)
 }
 
 /* Second moments are at least 0.5, so that no step is large. */
-static struct state state_init(const struct rule *rule, size_t count)
+static struct update_state state_init(const struct rule *rule, size_t count)
 {
-    struct state s = {rule, count, {0}, malloc(decays_count(count))};
+    struct update_state s = {rule, count, {0}, malloc(decays_count(count))};
     assert_non_null(s.decays);
     for (int i = 0; i < ARRAYS; i++)
         s.array[i] = cuda_case_values(DTYPE_F32, 1 + (uint64_t)i, count, 1);
@@ -66,17 +66,17 @@ static struct state state_init(const struct rule *rule, size_t count)
     return s;
 }
 
-static void state_deinit(struct state *s)
+static void state_deinit(struct update_state *s)
 {
     for (int i = 0; i < ARRAYS; i++)
         free(s->array[i]);
     free(s->decays);
 }
 
-/* Makes one step. *ret_compute receives the contents of compute afterwards, malloc'ed. ret_compute
- * NULL: there is no compute copy. */
-static void step_on_device(struct state *s, const struct update_scalars *scalars, enum dtype type,
-                           double **ret_compute)
+/* Runs one step. *ret_compute receives the updated compute copy, malloc'ed. ret_compute NULL: there
+ * is no compute copy. */
+static void step_on_device(struct update_state *s, const struct update_scalars *scalars,
+                           enum dtype type, double **ret_compute)
 {
     void *device[ARRAYS], *decays = cuda_case_bytes(s->decays, decays_count(s->count));
     for (int i = 0; i < ARRAYS; i++)
@@ -105,7 +105,7 @@ static void step_on_device(struct state *s, const struct update_scalars *scalars
     cuda_case_free(compute);
 }
 
-static void step_on_cpu(struct state *s)
+static void step_on_cpu(struct update_state *s)
 {
     struct ops *ops = cuda_case_cpu_open();
     const struct update_arrays arrays = {
@@ -117,11 +117,11 @@ static void step_on_cpu(struct state *s)
 
 static void check_step(const struct rule *rule, size_t count, enum dtype type, bool has_compute)
 {
-    struct state expected = state_init(rule, count), first = {0};
+    struct update_state expected = state_init(rule, count), first = {0};
     step_on_cpu(&expected);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        struct state found = state_init(rule, count);
+        struct update_state found = state_init(rule, count);
         double *compute = NULL;
         step_on_device(&found, &SCALARS, type, has_compute ? &compute : NULL);
         for (int i = 0; i < ARRAYS; i++)
@@ -163,10 +163,10 @@ static void steps_of_other_rules_match_the_cpu(void **state)
         }
 }
 
-static void fading_moments_end_at_zero(void **state)
+static void decaying_moments_are_flushed_to_zero(void **state)
 {
     (void)state;
-    struct state s = state_init(&ADAMW, 70);
+    struct update_state s = state_init(&ADAMW, 70);
     for (size_t i = 0; i < s.count; i++) {
         s.array[GRADIENTS][i] = 0;
         s.array[MOMENT1][i] = i % 2 ? FLT_MIN : -FLT_MIN;
@@ -185,7 +185,7 @@ static void fading_moments_end_at_zero(void **state)
 static void a_skipped_step_changes_nothing(void **state)
 {
     (void)state;
-    struct state before = state_init(&ADAMW, 1000), s = state_init(&ADAMW, 1000);
+    struct update_state before = state_init(&ADAMW, 1000), s = state_init(&ADAMW, 1000);
     struct update_scalars scalars = SCALARS;
     scalars.is_skipped = true;
     scalars.gradient_scale = NAN;
@@ -239,8 +239,7 @@ static void squares_of_rows_are_summed_in_double(void **state)
     }
 }
 
-/* Adds on the device to a sum that is not zero, and compares all words with the host's sum of the
- * same terms. */
+/* Adds terms on the device to a nonzero sum, and compares all words with the host's sum. */
 static void check_exact(const double *terms, size_t count)
 {
     struct exact_sum before = {{0}}, expected;
@@ -331,7 +330,7 @@ static void flags_are_counted(void **state)
     }
 }
 
-/* The kernel does the host's arithmetic, so the words are equal. */
+/* The kernel performs the host's arithmetic, so results are bit-identical. */
 static void gradient_clipping_matches_the_host(void **state)
 {
     (void)state;
@@ -376,7 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_match_the_cpu),
         cmocka_unit_test(steps_of_other_rules_match_the_cpu),
-        cmocka_unit_test(fading_moments_end_at_zero),
+        cmocka_unit_test(decaying_moments_are_flushed_to_zero),
         cmocka_unit_test(a_skipped_step_changes_nothing),
         cmocka_unit_test(a_step_in_a_type_without_kernels_is_refused),
         cmocka_unit_test(squares_of_rows_are_summed_in_double),

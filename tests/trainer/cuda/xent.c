@@ -21,7 +21,7 @@ static const double FLOAT_LOSS = 2e-6;
 /* Logits [rows, classes] and one target per row. The array of targets has one extra target per
  * item, which must not be read. Second targets and weights have the same layout; NULL if rows have
  * a single target. */
-struct subject {
+struct xent_inputs {
     struct xent_shape shape;
     double *logits;
     int32_t *targets, *second_targets;
@@ -29,31 +29,31 @@ struct subject {
 };
 
 struct result {
-    double *logits; /* or their gradient; includes each row's padding */
+    double *logits; /* or their gradient, with each row's padding */
     double *losses;
     uint8_t *correct;
 };
 
-static uint64_t rows_of(const struct subject *s)
+static uint64_t row_count(const struct xent_inputs *s)
 {
     return s->shape.items * s->shape.tokens;
 }
 
-static int32_t *target_of(const struct subject *s, uint64_t row)
+static int32_t *target_of(const struct xent_inputs *s, uint64_t row)
 {
     return &s->targets[row / s->shape.tokens * s->shape.target_stride + row % s->shape.tokens];
 }
 
 /* Every fifth row has no target. In every third row, the target is among the largest logits, so
  * some predictions are correct. */
-static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t tokens,
-                                   uint64_t classes, uint64_t stride)
+static struct xent_inputs xent_inputs_init(enum dtype dtype, uint64_t items, uint64_t tokens,
+                                           uint64_t classes, uint64_t stride)
 {
-    struct subject s = {{items, tokens, tokens + 1, classes, stride},
-                        cuda_case_values(dtype, 1, items * tokens * classes, 5),
-                        malloc(items * (tokens + 1) * sizeof(int32_t)),
-                        NULL,
-                        NULL};
+    struct xent_inputs s = {{items, tokens, tokens + 1, classes, stride},
+                            cuda_case_values(dtype, 1, items * tokens * classes, 5),
+                            malloc(items * (tokens + 1) * sizeof(int32_t)),
+                            NULL,
+                            NULL};
     assert_non_null(s.targets);
     for (uint64_t i = 0; i < items * (tokens + 1); i++)
         s.targets[i] = INT32_MAX;
@@ -69,8 +69,8 @@ static struct subject subject_init(enum dtype dtype, uint64_t items, uint64_t to
 }
 
 /* Adds second targets, some equal to the first, and various weights. Values that must not be read
- * are set so that they would change the result. */
-static void subject_mix(struct subject *s)
+ * would change the result. */
+static void xent_inputs_mix(struct xent_inputs *s)
 {
     static const float weights[] = {1, 0.25f, 0.5f, 0, 0.99609375f, 0.7f};
     uint64_t count = s->shape.items * s->shape.target_stride;
@@ -82,8 +82,8 @@ static void subject_mix(struct subject *s)
         s->second_targets[i] = INT32_MIN;
         s->weights[i] = NAN;
     }
-    double *random = cuda_case_values(DTYPE_F64, 3, rows_of(s), 1);
-    for (uint64_t row = 0; row < rows_of(s); row++) {
+    double *random = cuda_case_values(DTYPE_F64, 3, row_count(s), 1);
+    for (uint64_t row = 0; row < row_count(s); row++) {
         uint64_t at = (uint64_t)(target_of(s, row) - s->targets);
         int32_t second = (int32_t)(fabs(random[row]) * (double)s->shape.classes);
         s->second_targets[at] = row % 7 == 3 ? s->targets[at] : second;
@@ -92,7 +92,7 @@ static void subject_mix(struct subject *s)
     free(random);
 }
 
-static void subject_deinit(struct subject *s)
+static void xent_inputs_deinit(struct xent_inputs *s)
 {
     free(s->logits), free(s->targets), free(s->second_targets), free(s->weights);
 }
@@ -114,10 +114,10 @@ static double *pad_rows(const double *x, uint64_t rows, uint64_t from, uint64_t 
 }
 
 /* gradient_scale 0: computes no gradient. The gradient's padding is 0. */
-static struct result on_cpu(const struct subject *s, double gradient_scale)
+static struct result xent_on_cpu(const struct xent_inputs *s, double gradient_scale)
 {
     const struct xent_shape *shape = &s->shape;
-    uint64_t rows = rows_of(s);
+    uint64_t rows = row_count(s);
     double *x = pad_rows(s->logits, rows, shape->classes, shape->classes, 0);
     struct result result = {NULL, malloc(rows * sizeof(double)), malloc(rows)};
     assert_non_null(result.losses);
@@ -134,12 +134,12 @@ static struct result on_cpu(const struct subject *s, double gradient_scale)
     return result;
 }
 
-/* Fills the logits' padding with that value. */
-static struct result on_device(enum dtype dtype, const struct subject *s, double padding,
-                               double gradient_scale)
+/* Fills the logits' padding with `padding`. */
+static struct result xent_on_device(enum dtype dtype, const struct xent_inputs *s, double padding,
+                                    double gradient_scale)
 {
     const struct xent_shape *shape = &s->shape;
-    uint64_t rows = rows_of(s);
+    uint64_t rows = row_count(s);
     uint64_t targets_bytes = shape->items * shape->target_stride * sizeof(int32_t);
     double *wide = pad_rows(s->logits, rows, shape->classes, shape->stride, padding);
     struct cuda_xent_arrays arrays = {
@@ -166,10 +166,10 @@ static struct result on_device(enum dtype dtype, const struct subject *s, double
     return result;
 }
 
-static void check_losses(const struct subject *s, const struct result *found,
+static void check_losses(const struct xent_inputs *s, const struct result *found,
                          const struct result *expected)
 {
-    for (uint64_t row = 0; row < rows_of(s); row++) {
+    for (uint64_t row = 0; row < row_count(s); row++) {
         double limit = FLOAT_LOSS * (1 + expected->losses[row]);
         if (!(fabs(found->losses[row] - expected->losses[row]) <= limit))
             fail_msg("%d classes: the loss of row %d is %.9g, not %.9g", (int)s->shape.classes,
@@ -180,22 +180,22 @@ static void check_losses(const struct subject *s, const struct result *found,
     }
 }
 
-static void check_same(const struct subject *s, const struct result *a, const struct result *b)
+static void check_same(const struct xent_inputs *s, const struct result *a, const struct result *b)
 {
-    uint64_t rows = rows_of(s);
+    uint64_t rows = row_count(s);
     if (memcmp(a->logits, b->logits, rows * s->shape.stride * sizeof(double)) != 0 ||
         memcmp(a->losses, b->losses, rows * sizeof(double)) != 0 ||
         memcmp(a->correct, b->correct, rows) != 0)
         fail_msg("%d classes: the bits depend on the order", (int)s->shape.classes);
 }
 
-static void check(enum dtype dtype, const struct subject *s, double gradient_scale)
+static void check_xent(enum dtype dtype, const struct xent_inputs *s, double gradient_scale)
 {
-    size_t count = rows_of(s) * s->shape.stride;
-    struct result expected = on_cpu(s, gradient_scale), first = {0};
+    size_t count = row_count(s) * s->shape.stride;
+    struct result expected = xent_on_cpu(s, gradient_scale), first = {0};
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        struct result found = on_device(dtype, s, 60000, gradient_scale);
+        struct result found = xent_on_device(dtype, s, 60000, gradient_scale);
         if (order > 0) {
             check_same(s, &first, &found);
             result_deinit(&found);
@@ -207,7 +207,7 @@ static void check(enum dtype dtype, const struct subject *s, double gradient_sca
     check_losses(s, &first, &expected);
     cuda_case_near("gradient", dtype, first.logits, expected.logits, count,
                    FLOAT_LOSS * gradient_scale);
-    for (uint64_t row = 0; row < rows_of(s); row++)
+    for (uint64_t row = 0; row < row_count(s); row++)
         for (uint64_t col = *target_of(s, row) < 0 ? 0 : s->shape.classes; col < s->shape.stride;
              col++)
             if (first.logits[row * s->shape.stride + col] != 0)
@@ -227,14 +227,14 @@ static void losses_and_gradients_match_the_cpu(void **state)
                                         {1, 3, 1003, 1008}, {1, 2, 4093, 4093}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
-            struct subject s =
-                subject_init(DTYPES[dtype], sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3]);
-            check(DTYPES[dtype], &s, 0.5);
-            subject_deinit(&s);
+            struct xent_inputs s =
+                xent_inputs_init(DTYPES[dtype], sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3]);
+            check_xent(DTYPES[dtype], &s, 0.5);
+            xent_inputs_deinit(&s);
         }
 }
 
-/* As for mixed images; a row without a first target has no second one either. */
+/* As with mixup; a row without a first target has no second one either. */
 static void a_second_target_has_the_remaining_weight(void **state)
 {
     (void)state;
@@ -242,28 +242,28 @@ static void a_second_target_has_the_remaining_weight(void **state)
                                         {7, 700, 701}, {3, 1000, 1000}, {6, 4099, 4104}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         for (int dtype = 0; dtype < DTYPES_COUNT; dtype++) {
-            struct subject s =
-                subject_init(DTYPES[dtype], sizes[i][0], 1, sizes[i][1], sizes[i][2]);
-            subject_mix(&s);
-            check(DTYPES[dtype], &s, 0.5);
-            subject_deinit(&s);
+            struct xent_inputs s =
+                xent_inputs_init(DTYPES[dtype], sizes[i][0], 1, sizes[i][1], sizes[i][2]);
+            xent_inputs_mix(&s);
+            check_xent(DTYPES[dtype], &s, 0.5);
+            xent_inputs_deinit(&s);
         }
 }
 
-static void a_first_target_of_full_weight_has_the_bits_of_a_single_target(void **state)
+static void a_first_target_of_full_weight_equals_a_single_target(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {10, 1000, 5000};
     for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
         enum dtype dtype = DTYPES[i / 3];
-        struct subject s = subject_init(dtype, 6, 1, counts[i % 3], counts[i % 3]);
-        struct result alone = on_device(dtype, &s, 0, 3);
-        subject_mix(&s);
-        for (uint64_t row = 0; row < rows_of(&s); row++)
+        struct xent_inputs s = xent_inputs_init(dtype, 6, 1, counts[i % 3], counts[i % 3]);
+        struct result alone = xent_on_device(dtype, &s, 0, 3);
+        xent_inputs_mix(&s);
+        for (uint64_t row = 0; row < row_count(&s); row++)
             s.weights[target_of(&s, row) - s.targets] = 1;
-        struct result mixed = on_device(dtype, &s, 0, 3);
+        struct result mixed = xent_on_device(dtype, &s, 0, 3);
         check_same(&s, &alone, &mixed);
-        result_deinit(&alone), result_deinit(&mixed), subject_deinit(&s);
+        result_deinit(&alone), result_deinit(&mixed), xent_inputs_deinit(&s);
     }
 }
 
@@ -273,9 +273,9 @@ static void a_large_vocabulary_uses_one_block_per_row(void **state)
     (void)state;
     static const uint64_t sizes[][2] = {{50257, 50304}, {4096, 4096}, {50257, 50257}};
     for (size_t i = 0; i < (test_is_sanitized() ? 2 : 3); i++) {
-        struct subject s = subject_init(DTYPE_BF16, 1, 2, sizes[i][0], sizes[i][1]);
-        check(DTYPE_BF16, &s, 1);
-        subject_deinit(&s);
+        struct xent_inputs s = xent_inputs_init(DTYPE_BF16, 1, 2, sizes[i][0], sizes[i][1]);
+        check_xent(DTYPE_BF16, &s, 1);
+        xent_inputs_deinit(&s);
     }
 }
 
@@ -283,10 +283,10 @@ static void a_large_vocabulary_uses_one_block_per_row(void **state)
 static void gradients_are_scaled(void **state)
 {
     (void)state;
-    struct subject s = subject_init(DTYPE_F16, 2, 4, 40, 40);
-    check(DTYPE_F16, &s, 16384);
-    check(DTYPE_F16, &s, 1.0 / 7);
-    subject_deinit(&s);
+    struct xent_inputs s = xent_inputs_init(DTYPE_F16, 2, 4, 40, 40);
+    check_xent(DTYPE_F16, &s, 16384);
+    check_xent(DTYPE_F16, &s, 1.0 / 7);
+    xent_inputs_deinit(&s);
 }
 
 static void without_a_loss_scale_logits_are_unchanged(void **state)
@@ -295,19 +295,19 @@ static void without_a_loss_scale_logits_are_unchanged(void **state)
     static const uint64_t sizes[][2] = {{10, 16}, {600, 601}, {5000, 5000}};
     for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
         enum dtype dtype = DTYPES[i / 3];
-        struct subject s = subject_init(dtype, 1, 5, sizes[i % 3][0], sizes[i % 3][1]);
-        struct result expected = on_cpu(&s, 0), found = on_device(dtype, &s, 3, 0);
-        double *wide = pad_rows(s.logits, rows_of(&s), s.shape.classes, s.shape.stride, 3);
+        struct xent_inputs s = xent_inputs_init(dtype, 1, 5, sizes[i % 3][0], sizes[i % 3][1]);
+        struct result expected = xent_on_cpu(&s, 0), found = xent_on_device(dtype, &s, 3, 0);
+        double *wide = pad_rows(s.logits, row_count(&s), s.shape.classes, s.shape.stride, 3);
         check_losses(&s, &found, &expected);
-        assert_memory_equal(found.logits, wide, rows_of(&s) * s.shape.stride * sizeof *wide);
+        assert_memory_equal(found.logits, wide, row_count(&s) * s.shape.stride * sizeof *wide);
         free(wide);
-        result_deinit(&expected), result_deinit(&found), subject_deinit(&s);
+        result_deinit(&expected), result_deinit(&found), xent_inputs_deinit(&s);
     }
 }
 
 /* Among equal largest logits, the first counts, even if it is in another pack, with another thread
  * or far away. */
-static void ties_of_logits_predict_the_first(void **state)
+static void the_first_of_equal_logits_is_predicted(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {40, 700, 5000};
@@ -315,7 +315,7 @@ static void ties_of_logits_predict_the_first(void **state)
     for (int i = 0; i < 3 * DTYPES_COUNT; i++) {
         enum dtype dtype = DTYPES[i / 3];
         uint64_t classes = counts[i % 3];
-        struct subject s = subject_init(dtype, 5, 2, classes, (classes + 7) / 8 * 8);
+        struct xent_inputs s = xent_inputs_init(dtype, 5, 2, classes, (classes + 7) / 8 * 8);
         for (uint64_t pair = 0; pair < 5; pair++) {
             uint64_t first = places[pair][0], second = pair == 4 ? classes - 1 : places[pair][1];
             for (uint64_t row = 2 * pair; row < 2 * pair + 2; row++) {
@@ -323,21 +323,20 @@ static void ties_of_logits_predict_the_first(void **state)
                 *target_of(&s, row) = (int32_t)(row % 2 == 0 ? first : second);
             }
         }
-        struct result found = on_device(dtype, &s, 6, 1);
+        struct result found = xent_on_device(dtype, &s, 6, 1);
         for (uint64_t row = 0; row < 10; row++)
             assert_int_equal(found.correct[row], row % 2 == 0);
-        result_deinit(&found), subject_deinit(&s);
+        result_deinit(&found), xent_inputs_deinit(&s);
     }
 }
 
-/* One logit is far above all others, whichever thread reads it and whatever that thread read
- * before; some are -infinity. */
+/* One logit of each row, at varying positions, is far above the others; some are -infinity. */
 static void logits_may_be_far_apart(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {100, 900, 9000};
     for (int i = 0; i < 3; i++) {
-        struct subject s = subject_init(DTYPE_F32, 1, 6, counts[i], counts[i]);
+        struct xent_inputs s = xent_inputs_init(DTYPE_F32, 1, 6, counts[i], counts[i]);
         for (uint64_t row = 0; row < 6; row++) {
             double *x = s.logits + row * counts[i];
             /* both are exact, and so are their differences */
@@ -346,8 +345,8 @@ static void logits_may_be_far_apart(void **state)
             x[(row * 31 + 5) % counts[i]] = row < 3 ? 20000 : 15008;
             *target_of(&s, row) = (int32_t)(counts[i] - 1 - row);
         }
-        check(DTYPE_F32, &s, 1);
-        subject_deinit(&s);
+        check_xent(DTYPE_F32, &s, 1);
+        xent_inputs_deinit(&s);
     }
 }
 
@@ -358,23 +357,23 @@ static void an_invalid_target_has_a_nan_loss(void **state)
     (void)state;
     static const uint64_t counts[] = {10, 10, 600, 600, 5000, 5000};
     for (int i = 0; i < 6; i++) {
-        struct subject s = subject_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
+        struct xent_inputs s = xent_inputs_init(DTYPE_BF16, 1, 2, counts[i], counts[i] + 8);
         s.targets[0] = (int32_t)counts[i];
         s.targets[1] = INT32_MAX;
         if (i % 2) { /* an invalid second target, with a valid first one */
-            subject_mix(&s);
+            xent_inputs_mix(&s);
             s.targets[0] = s.targets[1] = 1;
             s.second_targets[0] = (int32_t)counts[i];
             s.second_targets[1] = -1;
         }
-        struct result found = on_device(DTYPE_BF16, &s, 1, 1);
+        struct result found = xent_on_device(DTYPE_BF16, &s, 1, 1);
         for (int row = 0; row < 2; row++) {
             assert_true(isnan(found.losses[row]));
             assert_int_equal(found.correct[row], 0);
         }
         for (uint64_t col = 0; col < 2 * s.shape.stride; col++)
             assert_true(found.logits[col] == 0);
-        result_deinit(&found), subject_deinit(&s);
+        result_deinit(&found), xent_inputs_deinit(&s);
     }
 }
 
@@ -383,12 +382,12 @@ static void a_nan_logit_makes_the_loss_nan(void **state)
     (void)state;
     static const uint64_t counts[] = {10, 600, 5000};
     for (int i = 0; i < 3; i++) {
-        struct subject s = subject_init(DTYPE_F32, 1, 1, counts[i], counts[i]);
+        struct xent_inputs s = xent_inputs_init(DTYPE_F32, 1, 1, counts[i], counts[i]);
         s.logits[counts[i] / 2] = NAN;
-        struct result found = on_device(DTYPE_F32, &s, 0, 1);
+        struct result found = xent_on_device(DTYPE_F32, &s, 0, 1);
         assert_true(isnan(found.losses[0]));
         assert_true(isnan(found.logits[0]));
-        result_deinit(&found), subject_deinit(&s);
+        result_deinit(&found), xent_inputs_deinit(&s);
     }
 }
 
@@ -408,11 +407,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_and_gradients_match_the_cpu),
         cmocka_unit_test(a_second_target_has_the_remaining_weight),
-        cmocka_unit_test(a_first_target_of_full_weight_has_the_bits_of_a_single_target),
+        cmocka_unit_test(a_first_target_of_full_weight_equals_a_single_target),
         cmocka_unit_test(a_large_vocabulary_uses_one_block_per_row),
         cmocka_unit_test(gradients_are_scaled),
         cmocka_unit_test(without_a_loss_scale_logits_are_unchanged),
-        cmocka_unit_test(ties_of_logits_predict_the_first),
+        cmocka_unit_test(the_first_of_equal_logits_is_predicted),
         cmocka_unit_test(logits_may_be_far_apart),
         cmocka_unit_test(an_invalid_target_has_a_nan_loss),
         cmocka_unit_test(a_nan_logit_makes_the_loss_nan),
