@@ -10,7 +10,7 @@
 #include <string.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "formats are little-endian, and so are all machines we run on");
+              "file formats and supported machines are little-endian");
 
 static inline uint16_t bytes_get_u16(const void *at)
 {

@@ -16,7 +16,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
     crc = ~crc;
     while (bytes > 0) {
         size_t chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        /* ISA-L only reads; its prototype lacks const */
+        /* ISA-L does not write; its prototype lacks const */
         crc = crc32_iscsi((unsigned char *)(uintptr_t)at, (int)chunk, crc);
         at += chunk;
         bytes -= chunk;

@@ -8,7 +8,7 @@
  *
  * Use:
  *     if (header.magic != MAGIC) {
- *         err_set(err, -EBADMSG, "shard trailer is not ours");
+ *         err_set(err, -EBADMSG, "invalid shard trailer");
  *         err_at(err, path, (int64_t)offset);
  *         err_expected(err, "magic %016" PRIx64, MAGIC);
  *         err_found(err, "%016" PRIx64, header.magic);
@@ -52,13 +52,13 @@ int err_set(struct err *err, int code, const char *what_format, ...)
 int err_errno(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Add to the detail. They return no code, because a NULL err has none. */
+/* Add to the detail. They return nothing, because err may be NULL. */
 void err_at(struct err *err, const char *path, int64_t offset);
 void err_expected(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_found(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void err_advise(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Discards the detail of a failure that is not an error after all. */
+/* Discards the detail of an expected failure. */
 void err_clear(struct err *err);
 
 /* Formats the line described above, truncated to bytes, and returns text. Escapes untrusted texts

@@ -1,6 +1,6 @@
 /*
  * hash — 64-bit and 128-bit XXH3 hashes (https://github.com/Cyan4973/xxHash), computed by
- * libxxhash. A stream hashes data that arrives in pieces.
+ * libxxhash. A stream hashes data incrementally.
  */
 #ifndef MILLRACE_BASE_HASH_H
 #define MILLRACE_BASE_HASH_H

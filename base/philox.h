@@ -17,7 +17,7 @@ enum philox_purpose {
     PHILOX_SUBSTITUTE = 3,
     PHILOX_INIT = 4,    /* initial parameters */
     PHILOX_CONVERT = 5, /* the converter's shuffle */
-    PHILOX_SPLIT = 6,   /* the split of a sample */
+    PHILOX_SPLIT = 6,   /* the split that a sample belongs to */
     PHILOX_RANDAUGMENT = 7,
     PHILOX_JITTER = 8,
     PHILOX_MIXUP = 9, /* mixup and cutmix */

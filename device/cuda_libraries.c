@@ -13,16 +13,15 @@
 
 enum { VERSION_IN_ARGUMENT, VERSION_RETURNED };
 
-/* Supported versions of all libraries encode their version as 10000 * major + 100 * minor +
- * patch. */
+/* All supported libraries encode their version as 10000 * major + 100 * minor + patch. */
 static const struct {
     const char *name, *use;
-    /* newest first, the order in which callers try them */
+    /* tried in this order: newest first */
     const char *files[4];
     size_t files_count;
     const char *function;
     int kind;
-} known[] = {
+} known_libraries[] = {
     {"cuBLASLt",
      "matrix products",
      {"libcublasLt.so.13", "libcublasLt.so.12", MR_CUDA_LIBRARY_FOLDER "/libcublasLt.so.13",
@@ -44,7 +43,8 @@ static const struct {
      VERSION_IN_ARGUMENT},
 };
 
-static_assert(sizeof known / sizeof known[0] == CUDA_LIBRARIES_MAX, "there is room for all");
+static_assert(sizeof known_libraries / sizeof known_libraries[0] == CUDA_LIBRARIES_MAX,
+              "one slot per library");
 
 /* 0 if the version is unknown. */
 static int query_version(void *library, const char *function, int kind)
@@ -64,10 +64,12 @@ static int query_version(void *library, const char *function, int kind)
 size_t cuda_libraries_find(struct cuda_library libraries[CUDA_LIBRARIES_MAX])
 {
     for (size_t i = 0; i < CUDA_LIBRARIES_MAX; i++) {
-        void *library = dynlib_open(known[i].files, known[i].files_count);
-        int version = library ? query_version(library, known[i].function, known[i].kind) : 0;
-        libraries[i] = (struct cuda_library){.name = known[i].name,
-                                             .use = known[i].use,
+        void *library = dynlib_open(known_libraries[i].files, known_libraries[i].files_count);
+        int version =
+            library ? query_version(library, known_libraries[i].function, known_libraries[i].kind)
+                    : 0;
+        libraries[i] = (struct cuda_library){.name = known_libraries[i].name,
+                                             .use = known_libraries[i].use,
                                              .major = version / 10000,
                                              .minor = version / 100 % 100,
                                              .patch = version % 100};

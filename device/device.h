@@ -39,7 +39,7 @@ enum mem_kind {
 /* What memory is used for; each use is counted separately. A hook's `kind` argument is
  * mem_for(kind, use), or an enum mem_kind, which implies MEM_FOR_WORK. */
 enum mem_use {
-    MEM_FOR_WORK, /* scratch, and all other uses */
+    MEM_FOR_WORK, /* scratch memory and all other uses */
     MEM_FOR_PARAMETERS,
     MEM_FOR_GRADIENTS,
     MEM_FOR_OPTIMIZER,
@@ -116,17 +116,17 @@ struct device_ops {
     /* Blocks. */
     int (*event_wait)(struct device *device, struct device_event *event, struct err *err);
 
-    /* Queues a copy between any kinds of memory, which are borrowed until the stream has executed
+    /* Queues a copy between any kinds of memory. Borrows both ranges until the stream has executed
      * it. */
     int (*copy)(struct device *device, struct device_stream *stream, void *target,
                 const void *source, size_t bytes, struct err *err);
     int (*fill)(struct device *device, struct device_stream *stream, void *target, int byte,
                 size_t bytes, struct err *err);
 
-    /* All four are optional. They record operations, so that one call can queue them again. Between
-     * begin and end, which the same thread calls, operations queued on the stream do not run but
-     * become part of the graph with their current arguments. Another stream joins by waiting for an
-     * event recorded on this stream since begin; this stream must wait for it before end. While
+    /* All four are optional. They record operations, so that one call can queue them again. One
+     * thread must call begin and end. In between, operations queued on the stream do not run; the
+     * graph records them with their current arguments. Another stream joins by waiting for an event
+     * recorded on this stream since begin; this stream must wait for it before end. While
      * recording, the thread must not allocate memory or query the device; if it does, end returns
      * -EIO. */
     int (*graph_begin)(struct device *device, struct device_stream *stream, struct err *err);
@@ -149,9 +149,9 @@ struct device {
 int device_open(const char *name, struct device **ret_device, struct err *err);
 void device_close(struct device *device); /* NULL is fine */
 /* Counts the GPUs that "auto" can use: 0 if the process has none (gpu_probe.h) or
- * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: CUDA cannot use its GPU: the driver is absent or
- * too old, the device file cannot be opened, or this build has no CUDA. root prefixes all
- * paths. */
+ * CUDA_VISIBLE_DEVICES hides them all. -ENODEV: there is a GPU, but CUDA cannot use it: the driver
+ * is absent or too old, the device file cannot be opened, or this build has no CUDA. root prefixes
+ * all paths. */
 int device_auto_gpu_count(const char *root, int *ret_gpus, struct err *err);
 /* Copies from host memory and waits; slow. */
 int device_upload(struct device *device, void *target, const void *source, size_t bytes,

@@ -27,7 +27,7 @@ struct device_event {
     char token;
 };
 
-static int out_of_memory(enum mem_kind kind, size_t bytes, struct err *err)
+static int out_of_memory_error(enum mem_kind kind, size_t bytes, struct err *err)
 {
     static const char *const names[MEM_KIND_COUNT] = {"plain", "huge-page", "pinned", "device"};
     err_set(err, -ENOMEM, "out of memory: %zu bytes of %s memory on the CPU", bytes, names[kind]);
@@ -41,7 +41,7 @@ static int cpu_mem_alloc(struct device *device, unsigned kind, size_t bytes, voi
     assert(bytes > 0);
     void *memory = pages_map(mem_kind_of(kind) == MEM_HUGE, bytes);
     if (!memory)
-        return out_of_memory(mem_kind_of(kind), bytes, err);
+        return out_of_memory_error(mem_kind_of(kind), bytes, err);
     device_mem_stats_add(&((struct device_cpu *)device)->mem_stats, kind, bytes);
     *ret_memory = memory;
     return 0;

@@ -1,5 +1,5 @@
 /*
- * device_cuda — describes GPUs, and gives kernel launchers the handles behind device.h.
+ * device_cuda — describes GPUs and gives kernel launchers their CUDA handles.
  *
  * In builds or on machines without CUDA, the functions return -ENODEV with advice. CUDA runtime
  * codes are ints, so that callers do not need its headers.
@@ -33,7 +33,7 @@ struct device_cuda_info {
  */
 int device_cuda_count(int *ret_count, struct err *err);
 
-/* ordinal: below the count. Starts nothing on the device. */
+/* ordinal < count. Starts nothing on the device. */
 int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct err *err);
 
 /* -ENODEV: the GPU does not exist, or is too old for this build. */
@@ -51,7 +51,7 @@ struct CUstream_st *device_cuda_stream(struct device_stream *stream);
 int device_cuda_use(struct device *device, struct err *err);
 
 /* Converts a CUDA runtime code (cudaError_t), with detail: 0, -ENOMEM, or -EIO if the device
- * failed. what: the operation, for example "a product of matrices". */
+ * failed. what: the operation, for example "a matrix product". */
 int device_cuda_status(const struct device *device, int cuda_status, const char *what,
                        struct err *err);
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int absent(struct err *err)
+static int cuda_absent_error(struct err *err)
 {
     err_set(err, -ENODEV, "this build has no CUDA");
     err_advise(err, "use device cpu, or rebuild where CMake finds a CUDA toolkit");
@@ -18,19 +18,19 @@ static int absent(struct err *err)
 int device_cuda_count(int *ret_count, struct err *err)
 {
     (void)ret_count;
-    return absent(err);
+    return cuda_absent_error(err);
 }
 
 int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct err *err)
 {
     (void)ordinal, (void)ret_info;
-    return absent(err);
+    return cuda_absent_error(err);
 }
 
 int device_cuda_open(int ordinal, struct device **ret_device, struct err *err)
 {
     (void)ordinal, (void)ret_device;
-    return absent(err);
+    return cuda_absent_error(err);
 }
 
 const struct device_cuda_info *device_cuda_info(const struct device *device)
@@ -48,14 +48,14 @@ struct CUstream_st *device_cuda_stream(struct device_stream *stream)
 int device_cuda_use(struct device *device, struct err *err)
 {
     (void)device;
-    return absent(err);
+    return cuda_absent_error(err);
 }
 
 int device_cuda_status(const struct device *device, int cuda_status, const char *what,
                        struct err *err)
 {
     (void)device, (void)cuda_status, (void)what;
-    return absent(err);
+    return cuda_absent_error(err);
 }
 
 void profiler_push(const char *name)

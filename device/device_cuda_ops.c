@@ -47,8 +47,8 @@ static int version_minor(int version)
     return version % 1000 / 10;
 }
 
-/* The runtime has a single code for an absent and an outdated driver. */
-static int no_device(cudaError_t status, struct err *err)
+/* The runtime reports absent and outdated drivers with one code. */
+static int no_device_error(cudaError_t status, struct err *err)
 {
     int driver = 0;
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
@@ -95,8 +95,8 @@ int device_cuda_use(struct device *device, struct err *err)
                               "choosing the device", err);
 }
 
-static int out_of_memory(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes,
-                         struct err *err)
+static int out_of_memory_error(const struct device_cuda *cuda, enum mem_kind kind, size_t bytes,
+                               struct err *err)
 {
     static const char *const names[MEM_KIND_COUNT] = {"plain", "huge-page", "pinned", "device"};
     size_t free_bytes = 0, total_bytes = 0;
@@ -163,7 +163,7 @@ static int cuda_mem_alloc(struct device *device, unsigned kind, size_t bytes, vo
         return status;
     cudaError_t cuda_status = memory_alloc(mem_kind_of(kind), bytes, &memory);
     if (cuda_status == cudaErrorMemoryAllocation)
-        return out_of_memory(cuda, mem_kind_of(kind), bytes, err);
+        return out_of_memory_error(cuda, mem_kind_of(kind), bytes, err);
     if (cuda_status != cudaSuccess)
         return device_cuda_status(device, cuda_status, "allocating memory", err);
     assert((uintptr_t)memory % (mem_kind_of(kind) == MEM_DEVICE ? DEVICE_MEM_ALIGN_DEVICE_BYTES
@@ -356,7 +356,7 @@ int device_cuda_count(int *ret_count, struct err *err)
     cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || count == 0) {
         cudaGetLastError();
-        return no_device(status, err);
+        return no_device_error(status, err);
     }
     *ret_count = count;
     return 0;
@@ -386,7 +386,7 @@ int device_cuda_describe(int ordinal, struct device_cuda_info *ret_info, struct 
     if (cuda_status == cudaSuccess)
         cuda_status = cudaRuntimeGetVersion(&info.runtime_version);
     if (cuda_status != cudaSuccess)
-        return no_device(cuda_status, err);
+        return no_device_error(cuda_status, err);
     snprintf(info.name, sizeof info.name, "%s", properties.name);
     info.capability_major = properties.major;
     info.capability_minor = properties.minor;

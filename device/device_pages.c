@@ -19,9 +19,9 @@ enum { HUGE_PAGE_BYTES = 2 << 20 };
 #define SANITIZED_BYTES_MAX ((size_t)1 << 36)
 
 /* Uses the heap, where the sanitizers detect overruns and leaks. */
-void *pages_map(bool huge, size_t bytes)
+void *pages_map(bool use_huge_pages, size_t bytes)
 {
-    (void)huge;
+    (void)use_huge_pages;
     if (bytes > SANITIZED_BYTES_MAX)
         return NULL;
     void *memory;
@@ -34,13 +34,13 @@ void pages_unmap(void *memory, size_t bytes)
     free(memory);
 }
 #else
-void *pages_map(bool huge, size_t bytes)
+void *pages_map(bool use_huge_pages, size_t bytes)
 {
     if (bytes > BYTES_MAX)
         return NULL;
     bytes = bytes_round_up(bytes, DEVICE_MEM_ALIGN_BYTES);
     /* Huge pages start at multiples of their size: map more, and unmap the excess. */
-    size_t spare = huge && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
+    size_t spare = use_huge_pages && bytes >= HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : 0;
     char *all =
         mmap(NULL, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* huge: in huge pages if the kernel offers them. NULL if there is not enough memory. */
-void *pages_map(bool huge, size_t bytes);
+/* Uses huge pages only if the kernel offers them. Returns NULL if out of memory. */
+void *pages_map(bool use_huge_pages, size_t bytes);
 void pages_unmap(void *memory, size_t bytes);
 
 #endif

@@ -16,7 +16,7 @@ enum { NVML_TEXT_BYTES = 96 };
 struct nvml;
 struct nvmlDevice_st; /* the library's handle of a GPU; valid while the library is open */
 
-/* -ENODEV: the library, one of its functions, or the driver is absent. */
+/* -ENODEV: the library, one of its functions or the driver is missing. */
 int nvml_open(struct nvml **ret_nvml, struct err *err);
 void nvml_close(struct nvml *nvml); /* NULL is fine */
 

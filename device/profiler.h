@@ -1,5 +1,5 @@
 /*
- * profiler — marks spans of a thread's time, and the captured range, for NVIDIA's profilers (NVTX).
+ * profiler — marks spans and the capture range for NVIDIA's profilers (NVTX).
  *
  * Without an attached profiler a span costs a pointer check; in a build without CUDA, nothing.
  *

@@ -1,6 +1,6 @@
 /*
- * save — saves the arrays of a program that is not a trainer while it keeps computing, and loads
- * them in a different layout.
+ * save — saves the arrays of a program other than a trainer while it computes, and loads them in a
+ * different layout.
  *
  *     cc save.c $(pkg-config --cflags --libs millrace) -o save
  *     ./save FOLDER [PARTS]
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
         goto out;
     status = load(io, folder, 1, plate, &step, &err);
     if (!status) {
-        printf("going on at step %" PRIu64 "\n", step);
+        printf("continuing from step %" PRIu64 "\n", step);
     } else if (status == -ENOENT) {
         for (int j = 0; j < COLUMNS; j++)
             plate[0][j] = 100;
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
     if (!status) {
         bool same = memcmp(plate, loaded, sizeof plate) == 0;
         printf("step %" PRIu64 " loaded in %" PRIu64 " parts: %s\n", step, parts,
-               same ? "the same bits" : "other bits");
+               same ? "bit-identical" : "different");
         status = same ? 0 : -1;
     }
 out:

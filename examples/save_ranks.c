@@ -1,6 +1,6 @@
 /*
- * save_ranks — ranks under mpirun, each of which holds some rows of an array, save it collectively;
- * a later run continues with any number of ranks.
+ * save_ranks — ranks under mpirun save an array collectively. Each rank holds some of its rows. A
+ * later run continues with any number of ranks.
  *
  *     cc save_ranks.c $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
  *     mpirun -n 4 ./save_ranks FOLDER
@@ -34,7 +34,7 @@ struct band {
     float leaving[COLUMNS], coming[COLUMNS];
 };
 
-static struct ckpt_tensor tensor_of(struct band *band)
+static struct ckpt_tensor make_tensor(struct band *band)
 {
     return (struct ckpt_tensor){.name = "ring",
                                 .dtype = DTYPE_F32,
@@ -46,7 +46,7 @@ static struct ckpt_tensor tensor_of(struct band *band)
 }
 
 /* Sends the last row to the next rank, and inserts the row from the previous rank in front. */
-static int turn(struct comm *comm, struct band *band, struct err *err)
+static int rotate(struct comm *comm, struct band *band, struct err *err)
 {
     int next = (comm->rank + 1) % comm->ranks,
         previous = (comm->rank + comm->ranks - 1) % comm->ranks;
@@ -70,12 +70,12 @@ static int turn(struct comm *comm, struct band *band, struct err *err)
 }
 
 /* Loads the newest checkpoint, or creates the initial ring. Each rank reads only its rows. */
-static int begin(struct io *io, const char *folder, struct band *band, uint64_t *ret_step,
-                 struct err *err)
+static int load_or_create(struct io *io, const char *folder, struct band *band, uint64_t *ret_step,
+                          struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct ckpt_reader *reader;
-    struct ckpt_tensor wanted = tensor_of(band);
+    struct ckpt_tensor wanted = make_tensor(band);
     *ret_step = 0;
     int status = ckpt_find(io, folder, path, ret_step, NULL, err);
     if (status == -ENOENT) {
@@ -96,7 +96,7 @@ static int begin(struct io *io, const char *folder, struct band *band, uint64_t 
 static int compute(struct comm *comm, struct io *io, const char *folder, struct band *band,
                    uint64_t step, struct err *err)
 {
-    struct ckpt_tensor tensor = tensor_of(band);
+    struct ckpt_tensor tensor = make_tensor(band);
     struct ckpt_saver *saver;
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
@@ -109,7 +109,7 @@ static int compute(struct comm *comm, struct io *io, const char *folder, struct 
         return status;
     for (uint64_t end = step + STEPS; !status && step < end;) {
         ckpt_saver_before_update(saver, 0);
-        status = turn(comm, band, err);
+        status = rotate(comm, band, err);
         if (!status && ++step % SAVE_EVERY == 0)
             status = ckpt_saver_save(saver, step, "{\"loader\":{}}", err);
     }
@@ -124,7 +124,7 @@ static int check(const struct band *band, uint64_t step, struct err *err)
 {
     for (uint64_t i = 0; i < band->count; i++)
         if (band->rows[i][0] != (float)((band->first + i + ROWS - step % ROWS) % ROWS))
-            return err_set(err, -EIO, "row %" PRIu64 " is not what it should be", band->first + i);
+            return err_set(err, -EIO, "row %" PRIu64 " has the wrong content", band->first + i);
     return 0;
 }
 
@@ -141,10 +141,10 @@ static int run(struct comm *comm, const char *folder, struct err *err)
     band.count = (rank + 1) * ROWS / ranks - band.first;
     int status = io_open(folder, NULL, &io, err);
     if (!status)
-        status = begin(io, folder, &band, &step, err);
+        status = load_or_create(io, folder, &band, &step, err);
     status = comm_agree(comm, status, &options, err);
     if (!status && rank == 0)
-        printf("%" PRIu64 " ranks go on from step %" PRIu64 "\n", ranks, step);
+        printf("%" PRIu64 " ranks continue from step %" PRIu64 "\n", ranks, step);
     if (!status)
         status = compute(comm, io, folder, &band, step, err);
     if (!status)

@@ -17,7 +17,7 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
 /* The caller frees *ret_data, which ends with an extra NUL. -EFBIG: the file exceeds bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
                  size_t *ret_bytes, struct err *err);
-/* The first bytes, at most bytes_max, of a possibly large file. The caller frees data. */
+/* At most the first bytes_max bytes of a file. The caller frees data. */
 struct io_head {
     char *data;
     size_t bytes;
@@ -25,11 +25,11 @@ struct io_head {
 };
 int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_head *ret_head,
                  struct err *err);
-/* Writes the file in a transaction. Unless replace, -EEXIST if it exists. */
+/* Writes the file in a transaction. -EEXIST if it exists and replace is false. */
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
-/* The backend may lack shared locks. *ret_lock is NULL if nothing was locked. */
+/* The backend may lack shared locks. *ret_lock is then NULL. */
 int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
                    struct io_shared_lock **ret_lock, struct err *err);
 void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fine */

@@ -2,9 +2,9 @@
  * io — storage backends: the tables through which all modules read and write data.
  *
  * **Requests** (`ops`) read and write at offsets of open files: they are submitted to a queue and
- * reaped in any order. **Names** stat, list and remove. **Transactions** write outputs, which
- * appear complete under their final name or not at all. **Locks** give a folder one owner and
- * protect files that are being read.
+ * reaped in any order. **Name operations** stat, list and remove paths. **Transactions** write
+ * outputs, which appear complete under their final name or not at all. **Locks** give a folder one
+ * owner and protect files that are being read.
  *
  *     io_open("file:", NULL, &io, err);  // or any path or URL: its scheme selects the backend
  *     io->ops->queue_open(io, 64, &queue, err);                // one per submitting thread
@@ -14,7 +14,7 @@
  *     io->ops->submit(queue, (struct io_request *[]){&request}, 1);
  *     io->ops->reap(queue, done, 64, 1, IO_FOREVER);  // request.result: bytes moved, or -errno
  *
- * Reads are short only at the end of the file (the engine continues short reads, -EINTR and
+ * Reads are short only at the end of the file (the engine retries after short reads, -EINTR and
  * -EAGAIN); writes are complete or fail.
  *
  * Durability of a transaction, as numbered invariants that the crash sweep tests:
@@ -116,7 +116,7 @@ struct io_stat {
 enum io_lock_kind {
     IO_LOCK_AUTO,   /* a kernel lock on this machine's own file systems, else a lease */
     IO_LOCK_KERNEL, /* the kernel releases the lock when the owner dies */
-    /* the owner renews a numbered record: for storage that machines share */
+    /* the owner renews a numbered record; for storage shared by machines */
     IO_LOCK_LEASE,
 };
 
@@ -128,23 +128,22 @@ struct io_lock_options {
 /* Whether a later transaction may continue this one if its writer dies. */
 enum io_resume {
     IO_RESUME_NO,
-    /* A later IO_RESUME_NOW may continue it. A kernel lock keeps others out of a live writer's
-     * staging path. */
+    /* A later IO_RESUME_NOW may continue it. A kernel lock protects a live writer's staging
+     * path. */
     IO_RESUME_LATER,
     /* Also continues a dead writer's transaction with the same path, single_file, owner_id and
-     * attempt, if there is one (-EBUSY: its writer is alive). Its files keep their contents, which
-     * create does not check. */
+     * attempt, if there is one (-EBUSY: its writer is alive). Its files keep their contents; create
+     * does not check them. */
     IO_RESUME_NOW,
 };
 
 struct io_transaction_options {
     const char *path; /* the final name of the folder, or of the single file */
-    bool single_file; /* create it as name "" */
+    bool single_file; /* create takes its name as "" */
     /* Replace an existing output; otherwise begin and commit fail with -EEXIST. */
     bool replace;
-    /* The replaced folder gets this sibling name, whose former contents are removed. NULL: it is
-     * removed. If it cannot be renamed, it stays complete under a temporary name and the commit
-     * succeeds. */
+    /* The replaced folder is renamed to this sibling, replacing any previous backup. NULL: it is
+     * removed. If the rename fails, the folder keeps a temporary name and the commit succeeds. */
     const char *backup;
     const char *owner_id; /* part of the temporary name, for sweeps; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */
@@ -186,7 +185,7 @@ struct io_ops {
 };
 
 struct io_name_ops {
-    /* Optional (NULL: the name itself). Stores a file's name that does not depend on the working
+    /* Optional (NULL: the name itself). Stores a name that does not depend on the working
      * directory: for a local file, its absolute path without symbolic links. full_path holds
      * IO_PATH_BYTES_MAX. */
     int (*resolve)(struct io *io, const char *path, char *full_path, struct err *err);
@@ -198,8 +197,8 @@ struct io_name_ops {
                 struct err *err);
     /* Creates missing parents too; succeeds if the folder exists. */
     int (*make_folder)(struct io *io, const char *path, struct err *err);
-    /* Removes a file, or a folder with its contents. No partly removed folder is visible: it first
-     * gets a temporary name. */
+    /* Removes a file, or a folder with its contents. A folder is renamed first, so it never appears
+     * partly removed. */
     int (*remove)(struct io *io, const char *path, struct err *err);
 };
 
@@ -207,14 +206,14 @@ struct io_name_ops {
 struct io_transaction_ops {
     int (*begin)(struct io *io, const struct io_transaction_options *options,
                  struct io_transaction **ret_transaction, struct err *err);
-    /* Joins another rank's transaction by its staging path, which must be visible to this rank. */
-    int (*join)(struct io *io, const struct io_transaction_options *options, const char *staging,
-                struct io_transaction **ret_transaction, struct err *err);
+    /* Joins another rank's transaction. This rank must see the staging path. */
+    int (*join)(struct io *io, const struct io_transaction_options *options,
+                const char *staging_path, struct io_transaction **ret_transaction, struct err *err);
     /* The path for ranks that join; lives as long as the transaction. */
-    const char *(*staging)(const struct io_transaction *transaction);
+    const char *(*staging_path)(const struct io_transaction *transaction);
     /* Creates a file (or continues a dead writer's, see IO_RESUME_NOW) for IO_WRITE requests and,
      * until it is finalized, for IO_READ requests. name: plain names joined by "/"; missing folders
-     * are made. bytes_expected reserves space (0: unknown). The transaction owns the file. */
+     * are created. bytes_expected reserves space (0: unknown). The transaction owns the file. */
     int (*create)(struct io_transaction *transaction, const char *name, uint64_t bytes_expected,
                   struct io_file **ret_file, struct err *err);
     /* Opens another rank's file, to write other parts of it. Two ranks must not write to the same
@@ -234,8 +233,8 @@ struct io_transaction_ops {
     /* Frees the transaction but commits and removes nothing: for ranks that joined, and for a
      * writer whose transaction others may resume (io_resume). */
     void (*leave)(struct io_transaction *transaction);
-    /* Removes the folder's temporaries whose owner is not owner_id (NULL: any owner) and whose name
-     * is_ours accepts (NULL: all with IO_TEMPORARY_PREFIX). Returns their number, or -errno. */
+    /* Removes the folder's temporaries, except those of owner_id and those that is_ours rejects
+     * (NULL: no exceptions). Returns their number, or -errno. */
     int (*sweep)(struct io *io, const char *folder, const char *owner_id,
                  bool (*is_ours)(const char *entry_name), struct err *err);
 };
@@ -284,7 +283,7 @@ enum io_engine {
 
 /* Which requests use the page cache, in addition to those that cannot bypass it. */
 enum io_cache {
-    IO_CACHE_AUTO, /* all except IO_NOREUSE requests to files that are not mostly cached */
+    IO_CACHE_AUTO, /* all except IO_NOREUSE requests to mostly uncached files */
     IO_CACHE_ALL,
     IO_CACHE_NONE,
 };

@@ -59,14 +59,14 @@ static int resolve(const char *path, char *resolved, size_t bytes)
 static bool is_within_local(const char *path, const char *folder)
 {
     char resolved[2 * IO_PATH_BYTES_MAX];
-    struct stat wanted, info;
-    if (stat(strip_scheme(folder), &wanted) || resolve(path, resolved, sizeof resolved))
+    struct stat folder_info, info;
+    if (stat(strip_scheme(folder), &folder_info) || resolve(path, resolved, sizeof resolved))
         return false;
     for (char *end = resolved + strlen(resolved);; end = strrchr(resolved, '/')) {
         bool is_root = end == resolved;
         *(is_root ? end + 1 : end) = '\0';
-        if (stat(resolved, &info) == 0 && info.st_dev == wanted.st_dev &&
-            info.st_ino == wanted.st_ino)
+        if (stat(resolved, &info) == 0 && info.st_dev == folder_info.st_dev &&
+            info.st_ino == folder_info.st_ino)
             return true;
         if (is_root || strcmp(resolved, "/") == 0)
             return false;

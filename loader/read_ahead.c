@@ -15,7 +15,7 @@ static bool has_nothing_to_release(const struct loader *loader)
 
 /* Requires the mutex. Returns the share of the process's open files that the next micro-batch may
  * use: most if the consumer is out of micro-batches, otherwise half. */
-static enum open_files_share next_files_share(const struct loader *loader)
+static enum open_files_fraction next_files_share(const struct loader *loader)
 {
     return loader->taken == loader->planned ? OPEN_FILES_SEVEN_EIGHTHS : OPEN_FILES_HALF;
 }
@@ -81,7 +81,7 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
 struct plan_snapshot {
     struct plan plan;
     uint64_t released;
-    enum open_files_share share;
+    enum open_files_fraction share;
 };
 
 /* Postpones a micro-batch that ran out of files until an earlier one is released or its share

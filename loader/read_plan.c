@@ -85,7 +85,7 @@ static void merge_into_chunks(const struct loader *loader, struct load_slot *slo
 /* Looks up the sample's shard, key and pieces. Marks the sample as bad, or returns a failure
  * that the data did not cause and that ends the run. */
 static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
-                     enum open_files_share share, struct err *err)
+                     enum open_files_fraction share, struct err *err)
 {
     struct load_item *load = &slot->loads[i];
     struct batch_item *item = &slot->items[i];
@@ -120,7 +120,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
 }
 
 static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64_t first,
-                           uint64_t stride, enum open_files_share share, struct err *err)
+                           uint64_t stride, enum open_files_fraction share, struct err *err)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];
@@ -141,7 +141,7 @@ static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64
 }
 
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   enum open_files_share share, struct err *err)
+                   enum open_files_fraction share, struct err *err)
 {
     int status = plan_slot_items(loader, slot, first, stride, share, err);
     if (status)

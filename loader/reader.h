@@ -60,7 +60,7 @@ struct reader {
     /* G: loader.released when the next micro-batch ran out of files (or UINT64_MAX), and the share
      * that was too small */
     uint64_t emfile_released;
-    enum open_files_share emfile_share;
+    enum open_files_fraction emfile_share;
 };
 
 /* Requires the decode pool and the memory budget. */
@@ -87,7 +87,7 @@ struct load_slot *reader_begin_slot(struct loader *loader);
  * limits the open files. Bad samples are noted; only other failures (memory, files) are
  * returned. */
 int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   enum open_files_share share, struct err *err);
+                   enum open_files_fraction share, struct err *err);
 
 /* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex.
  * Steady: all recent reads completed at submission. */

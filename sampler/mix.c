@@ -56,7 +56,7 @@ int mix_weight_parse(const char *text, uint64_t *ret_weight)
     return 0;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {
     while (b) {
         uint64_t rest = a % b;
@@ -68,7 +68,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 
 /* Suggests weights in about the same ratios with a sum within the limit: each is rounded down,
  * but at least 1. */
-static int too_fine_error(const uint64_t *weights, uint32_t count, uint128 sum, struct err *err)
+static int weights_too_fine_error(const uint64_t *weights, uint32_t count, uint128 sum,
+                                  struct err *err)
 {
     char nearest[ERR_TEXT_BYTES_MAX] = "";
     size_t used = 0;
@@ -104,11 +105,11 @@ int mix_weights_reduce(uint64_t *weights, uint32_t count, struct err *err)
             err_advise(err, "leave the dataset out, or give it a weight");
             return -EINVAL;
         }
-        divisor = common_divisor(divisor, weights[i]);
+        divisor = greatest_common_divisor(divisor, weights[i]);
         sum += weights[i];
     }
     if (sum / divisor > MIX_PERIOD_MAX)
-        return too_fine_error(weights, count, sum, err);
+        return weights_too_fine_error(weights, count, sum, err);
     for (uint32_t i = 0; i < count; i++)
         weights[i] /= divisor;
     return 0;

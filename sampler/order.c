@@ -85,11 +85,11 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
     assert(params->lanes >= 1 && params->lanes <= samples);
     assert(params->window >= 1 && params->window <= samples && run >= 1 && run <= samples);
     *order = (struct order){.params = *params, .epoch = epoch, .runs = (samples + run - 1) / run};
-    order->short_samples = samples - (order->runs - 1) * run;
+    order->short_run_samples = samples - (order->runs - 1) * run;
     uint64_t key[4] = {params->seed, key_word(order, KEY_RUNS), 0, 0};
     cipher_init(&order->run_cipher, order->runs, key);
-    bool is_short = order->short_samples < run;
-    order->short_slot =
+    bool is_short = order->short_run_samples < run;
+    order->short_run_slot =
         is_short ? cipher_decrypt(&order->run_cipher, order->runs - 1) : order->runs;
 }
 
@@ -150,8 +150,8 @@ static const struct cipher *get_window_cipher(const struct order *order, struct 
 static uint64_t sample_at_place(const struct order *order, uint64_t u)
 {
     uint64_t run = order->params.run;
-    if (u >= order->short_slot * run + order->short_samples)
-        u += run - order->short_samples;
+    if (u >= order->short_run_slot * run + order->short_run_samples)
+        u += run - order->short_run_samples;
     return cipher_encrypt(&order->run_cipher, u / run) * run + u % run;
 }
 
@@ -160,7 +160,7 @@ static uint64_t find_place(const struct order *order, uint64_t sample)
     uint64_t run = order->params.run;
     uint64_t slot = cipher_decrypt(&order->run_cipher, sample / run);
     uint64_t u = slot * run + sample % run;
-    return slot > order->short_slot ? u - (run - order->short_samples) : u;
+    return slot > order->short_run_slot ? u - (run - order->short_run_samples) : u;
 }
 
 uint64_t order_sample(const struct order *order, struct order_cache *cache, uint64_t position)

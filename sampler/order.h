@@ -32,7 +32,7 @@ enum order_kind { ORDER_SHUFFLE, ORDER_FULL, ORDER_SEQUENTIAL };
 
 enum { ORDER_LANES_DEFAULT = 64, ORDER_RUN_BYTES = 1 << 20, ORDER_WINDOW_SAMPLES_MAX = 1 << 18 };
 
-/* Immutable; passed by value. In resolved parameters, no field is 0 for "default". */
+/* Immutable; passed by value. Resolved parameters have no zeros that mean "default". */
 struct order_params {
     enum order_kind kind;
     uint32_t dataset; /* number in a mix, below 2^16; 0 for a single dataset */
@@ -52,10 +52,10 @@ void order_params_resolve(struct order_params *params, uint64_t mean_sample_byte
 struct order {
     struct order_params params;
     uint32_t epoch;
-    uint64_t runs;            /* K */
-    uint64_t short_slot;      /* z: slot of the short run, or K */
-    uint64_t short_samples;   /* s */
-    struct cipher run_cipher; /* over K runs */
+    uint64_t runs;              /* K */
+    uint64_t short_run_slot;    /* z: slot of the short run, or K */
+    uint64_t short_run_samples; /* s */
+    struct cipher run_cipher;   /* over K runs */
 };
 
 void order_init(struct order *order, const struct order_params *params, uint32_t epoch);

@@ -71,9 +71,10 @@ int quality_measure(const struct order_params *params, uint64_t batch, uint64_t 
         order_init(&order, params, 0);
         for (uint64_t i = 0; i < count; i++)
             touched += count_touched(&order, cache, i * (steps / count) * batch, batch, seen);
-        *ret_quality = (struct quality){.batch = batch,
-                                        .touched = (double)touched / (double)count,
-                                        .full = full_shuffle_touched(params->samples, batch)};
+        *ret_quality =
+            (struct quality){.batch = batch,
+                             .touched_count = (double)touched / (double)count,
+                             .full_shuffle_count = full_shuffle_touched(params->samples, batch)};
     }
     free(seen);
     order_cache_close(cache);

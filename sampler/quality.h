@@ -24,21 +24,21 @@ enum {
 };
 
 struct quality {
-    uint64_t batch; /* samples, as measured */
-    double touched; /* mean number of touched neighborhoods */
-    double full;    /* expected number for a full shuffle */
+    uint64_t batch;            /* samples, as measured */
+    double touched_count;      /* mean number of touched neighborhoods */
+    double full_shuffle_count; /* expected number for a full shuffle */
 };
 
 static inline double quality_ratio(const struct quality *quality)
 {
-    return quality->touched / quality->full;
+    return quality->touched_count / quality->full_shuffle_count;
 }
 
 static inline void quality_add(struct quality *sum, const struct quality *part)
 {
     sum->batch += part->batch;
-    sum->touched += part->touched;
-    sum->full += part->full;
+    sum->touched_count += part->touched_count;
+    sum->full_shuffle_count += part->full_shuffle_count;
 }
 
 /* batch: consecutive positions per batch, at least 1. positions: number of lookups, at least one
@@ -46,8 +46,8 @@ static inline void quality_add(struct quality *sum, const struct quality *part)
 int quality_measure(const struct order_params *params, uint64_t batch, uint64_t positions,
                     struct quality *ret_quality, struct err *err);
 
-/* Measures a mix: takes each order's share of a batch according to its weight and adds up the
- * touched neighborhoods. ret_parts: [count], or NULL. -ENOMEM. */
+/* Measures a mix: divides the batch among the orders by weight and adds up the touched
+ * neighborhoods. ret_parts: [count], or NULL. -ENOMEM. */
 int quality_measure_mix(const struct order_params *const *orders, const uint64_t *weights,
                         uint32_t count, uint64_t batch, uint64_t positions,
                         struct quality *ret_parts, struct quality *ret_sum, struct err *err);

@@ -30,7 +30,7 @@ static int check_samples(uint64_t samples, struct err *err)
     err_set(err, -EINVAL, "the number of samples is out of range");
     err_expected(err, "1 to %" PRIu64, SAMPLER_SAMPLES_MAX);
     err_found(err, "%" PRIu64, samples);
-    err_advise(err, samples ? "split the dataset" : "the dataset is empty: give a different one");
+    err_advise(err, samples ? "split the dataset" : "the dataset is empty: use another one");
     return -EINVAL;
 }
 

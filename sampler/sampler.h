@@ -45,8 +45,8 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
     return batching->global / batching->micro;
 }
 
-/* The number of micro-batches per step that this rank owns, and the n-th of them (n < count).
- * Rank r of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
+/* Return how many micro-batches per step this rank owns, and the n-th of them (n < count). Rank r
+ * of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
 uint64_t batching_owned_count(const struct batching *batching);
 uint64_t batching_owned_micro(const struct batching *batching, uint64_t n);
 
@@ -69,10 +69,11 @@ struct cursor {
     uint64_t fingerprint; /* of the dataset or the mix (sampler_mix_fingerprint) */
     uint64_t seed;
     uint32_t epoch;
-    uint64_t position;        /* of the next sample to deliver, within the epoch */
-    uint64_t set_digest;      /* sum of xxh3(dataset, epoch, sample): equal for equal sets */
-    uint64_t sequence_digest; /* sum of xxh3(epoch, position, dataset, sample): also equal order */
-    struct order_params params; /* for a mix: samples per epoch, the rest as requested */
+    uint64_t position;   /* of the next sample to deliver, within the epoch */
+    uint64_t set_digest; /* sum of xxh3(dataset, epoch, sample): equal for equal sets */
+    uint64_t
+        sequence_digest; /* sum of xxh3(epoch, position, dataset, sample): also depends on order */
+    struct order_params params; /* for a mix: samples is per epoch, the rest as requested */
     uint32_t order_version;
 };
 

@@ -1,5 +1,5 @@
 /*
- * jsonx_format — formats parsed JSON as compact text. The parser bounds the depth.
+ * jsonx_format — formats parsed JSON as compact text. The parser limits recursion depth.
  *
  * jsonx_format produces equal bytes for equal values: object keys in byte order at every depth,
  * numbers as the shortest text that parses to the same value, no spaces. jsonx_copy keeps the

@@ -5,7 +5,7 @@
  *     jsonx_begin_object(&w, NULL);
  *     jsonx_write_u64(&w, "samples_count", 3068);
  *     jsonx_begin_array(&w, "classes");
- *     // key NULL inside an array, and for the document itself
+ *     // key is NULL inside an array and for the root
  *     jsonx_write_string(&w, NULL, "dress");
  *     jsonx_end_array(&w);
  *     jsonx_end_object(&w);

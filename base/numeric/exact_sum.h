@@ -6,7 +6,7 @@
  * spare bits for carries. Integer addition is exact and commutative; ranks add partial sums limb by
  * limb (comm's all_reduce_i64 over .limb).
  *
- * At most 2^30 additions are safe before a sum is read, counted over all sums that are merged.
+ * A sum, including all merged sums, holds at most 2^30 additions.
  */
 #ifndef MILLRACE_BASE_NUMERIC_EXACT_SUM_H
 #define MILLRACE_BASE_NUMERIC_EXACT_SUM_H

@@ -43,7 +43,7 @@ SHARED_INLINE double exact_value_round(const int64_t *limb)
         top--;
     uint64_t high = (uint64_t)digit[top] << EXACT_DIGIT_BITS | (uint64_t)digit[top - 1],
              low = top > 1 ? (uint64_t)digit[top - 2] : 0;
-    int shift = 0; /* fewer than 33 bits are exact */
+    int shift = 0; /* a value below 2^32 needs no shift */
     while (high >> EXACT_DIGIT_BITS && !(high << shift >> 63))
         shift++;
     if (shift > 0)

@@ -53,7 +53,7 @@ static inline uint16_t half_to_f16(float value)
     bits &= 0x7fffffff;
     /* normal: adjusts the bias and rounds 13 bits away; a carry correctly raises the exponent */
     uint32_t code = (bits - ((127 - 15) << 23) + 0xfff + (bits >> 13 & 1)) >> 13;
-    if (bits < 0x38800000) { /* subnormal: like a half, a float below 0.5 has ulp 2^-24 */
+    if (bits < 0x38800000) { /* subnormal: adding 0.5 rounds to its ulp, 2^-24 */
         float small, half = 0.5f;
         uint32_t sum, base;
         memcpy(&small, &bits, sizeof small);

@@ -22,7 +22,7 @@
 
 enum { LINE_BYTES = PATH_MAX + 512, FOLDER_BYTES = 2 * PATH_MAX };
 
-/* From this size on, a version 1 limit means no limit: the kernel shows a huge number. */
+/* From this size on, a version 1 value means no limit: the kernel reports a huge number. */
 #define V1_MEMORY_NONE_BYTES (UINT64_C(1) << 62)
 
 /* The version 2 hierarchy (controller NULL), or the version 1 hierarchy with the controller. */
@@ -64,7 +64,7 @@ static bool parse_group_line(struct hierarchy *hierarchy, char *line)
     return is_match;
 }
 
-/* The same for a line of /proc/self/mountinfo. */
+/* Likewise for /proc/self/mountinfo. */
 static bool parse_mount_line(struct hierarchy *hierarchy, char *line)
 {
     char *dash = strstr(line, " - "), type[32], options[1024];

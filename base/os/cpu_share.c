@@ -71,37 +71,38 @@ unsigned numa_nodes_count(const char *root)
     return count > 0 ? count : 1;
 }
 
-static size_t count_on_host(const struct cpu_placement *placements, size_t count, size_t own)
+static size_t count_on_host(const struct cpu_placement *placements, size_t count, size_t own_index)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
-        processes += placements[i].host == placements[own].host;
+        processes += placements[i].host == placements[own_index].host;
     return processes;
 }
 
-/* Counts the processes on own's host that may run on the CPU. */
-static size_t count_on_cpu(const struct cpu_placement *placements, size_t count, size_t own,
+/* Counts the processes on the same host that may run on the CPU. */
+static size_t count_on_cpu(const struct cpu_placement *placements, size_t count, size_t own_index,
                            unsigned cpu)
 {
     size_t processes = 0;
     for (size_t i = 0; i < count; i++)
-        processes += placements[i].host == placements[own].host && has_cpu(&placements[i], cpu);
+        processes +=
+            placements[i].host == placements[own_index].host && has_cpu(&placements[i], cpu);
     return processes;
 }
 
-unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own)
+unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own_index)
 {
     uint64_t cpus_count = 0;
     double share = 0;
     for (unsigned cpu = 0; cpu < CPU_PLACEMENT_CPUS_MAX; cpu++)
-        if (has_cpu(&placements[own], cpu)) {
+        if (has_cpu(&placements[own_index], cpu)) {
             cpus_count++;
-            share += 1.0 / (double)count_on_cpu(placements, count, own, cpu);
+            share += 1.0 / (double)count_on_cpu(placements, count, own_index, cpu);
         }
     /* The affinity is unknown, or a control group allows less. */
-    bool is_limited = cpus_count == 0 || placements[own].cpu_count < cpus_count;
-    double limit =
-        (double)placements[own].cpu_count / (double)count_on_host(placements, count, own);
+    bool is_limited = cpus_count == 0 || placements[own_index].cpu_count < cpus_count;
+    double limit = (double)placements[own_index].cpu_count /
+                   (double)count_on_host(placements, count, own_index);
     if (is_limited && (cpus_count == 0 || limit < share))
         share = limit;
     return share >= 1 ? (unsigned)(share + ROUNDING) : 1;

@@ -24,12 +24,12 @@ struct cpu_placement {
     uint64_t cpus[CPU_PLACEMENT_WORDS]; /* affinity; no bits set if unknown */
 };
 
-/* Counts the NUMA nodes whose processors the calling thread may use, at least 1. root is prepended
- * to every path read. */
+/* Counts the NUMA nodes with CPUs that the calling thread may use, at least 1. root is prepended to
+ * every path read. */
 unsigned numa_nodes_count(const char *root);
 
 void cpu_placement_read(struct cpu_placement *ret_placement);
-/* The share of placements[own], rounded down, at least 1. */
-unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own);
+/* CPUs for placements[own_index], rounded down, at least 1. */
+unsigned cpu_share(const struct cpu_placement *placements, size_t count, size_t own_index);
 
 #endif

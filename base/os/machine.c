@@ -40,7 +40,7 @@ const char *machine_boot_id(char *text, size_t bytes)
 const char *machine_host_id(char text[MACHINE_HOST_ID_BYTES])
 {
     char host[HOST_NAME_MAX + 1] = "", boot[BOOT_BYTES];
-    static_assert(sizeof host + sizeof boot <= MACHINE_HOST_ID_BYTES, "there is room");
+    static_assert(sizeof host + sizeof boot <= MACHINE_HOST_ID_BYTES, "a host ID fits");
     gethostname(host, sizeof host - 1);
     snprintf(text, MACHINE_HOST_ID_BYTES, "%s %s", host, machine_boot_id(boot, sizeof boot));
     return text;

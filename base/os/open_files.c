@@ -14,23 +14,23 @@ uint64_t open_files_max(void)
                                                                                : limit.rlim_cur;
 }
 
-bool open_files_is_within(enum open_files_share share, int fd)
+bool open_files_is_within(enum open_files_fraction fraction, int fd)
 {
     uint64_t max = open_files_max();
-    return share == OPEN_FILES_ALL ||
+    return fraction == OPEN_FILES_ALL ||
            (uint64_t)fd <
-               max / OPEN_FILES_ALL * share + max % OPEN_FILES_ALL * share / OPEN_FILES_ALL;
+               max / OPEN_FILES_ALL * fraction + max % OPEN_FILES_ALL * fraction / OPEN_FILES_ALL;
 }
 
-bool open_files_next_is_within(enum open_files_share share)
+bool open_files_next_is_within(enum open_files_fraction fraction)
 {
-    if (share == OPEN_FILES_ALL)
+    if (fraction == OPEN_FILES_ALL)
         return true;
     int fd = eventfd(0, EFD_CLOEXEC); /* the cheapest kind of descriptor */
     if (fd < 0)
         return false;
     close(fd);
-    return open_files_is_within(share, fd);
+    return open_files_is_within(fraction, fd);
 }
 
 const char *open_files_advice(void)

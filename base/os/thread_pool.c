@@ -20,12 +20,12 @@
 
 struct thread_pool {
     unsigned count;
-    unsigned started;      /* running threads, at most count - 1 */
-    pthread_mutex_t mutex; /* guards generation, busy, stop and the job's fields */
+    unsigned started_count; /* running threads, at most count - 1 */
+    pthread_mutex_t mutex;  /* guards generation, busy_count, is_stopping and the job's fields */
     pthread_cond_t job_started, finished;
     uint64_t generation;
-    unsigned busy; /* workers still in the job, except the caller */
-    bool stop;
+    unsigned busy_count; /* workers still in the job, except the caller */
+    bool is_stopping;
     size_t tasks;
     void (*work)(void *context, size_t task, unsigned worker);
     void *context;
@@ -73,21 +73,21 @@ static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
     struct thread_pool *pool = worker->pool;
-    uint64_t seen = 0;
+    uint64_t seen_generation = 0;
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (pool->generation == seen && !pool->stop)
+        while (pool->generation == seen_generation && !pool->is_stopping)
             pthread_cond_wait(&pool->job_started, &pool->mutex);
-        if (pool->stop)
+        if (pool->is_stopping)
             break;
-        seen = pool->generation;
+        seen_generation = pool->generation;
         struct trace_track *track = worker->track;
         pthread_mutex_unlock(&pool->mutex);
         uint64_t began_ns = trace_begin(track);
         run_tasks(pool, worker->number);
         trace_end(track, "tasks", began_ns);
         pthread_mutex_lock(&pool->mutex);
-        if (--pool->busy == 0)
+        if (--pool->busy_count == 0)
             pthread_cond_signal(&pool->finished);
     }
     pthread_mutex_unlock(&pool->mutex);
@@ -120,7 +120,7 @@ int thread_pool_open(unsigned count, struct thread_pool **ret_pool, struct err *
             thread_pool_close(pool);
             return err_errno(err, status, "could not start worker thread %u of %u", i, count);
         }
-        pool->started = i;
+        pool->started_count = i;
     }
     *ret_pool = pool;
     return 0;
@@ -131,10 +131,10 @@ void thread_pool_close(struct thread_pool *pool)
     if (!pool)
         return;
     pthread_mutex_lock(&pool->mutex);
-    pool->stop = true;
+    pool->is_stopping = true;
     pthread_cond_broadcast(&pool->job_started);
     pthread_mutex_unlock(&pool->mutex);
-    for (unsigned i = 1; i <= pool->started; i++)
+    for (unsigned i = 1; i <= pool->started_count; i++)
         pthread_join(pool->workers[i].thread, NULL);
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->job_started);
@@ -150,7 +150,7 @@ unsigned thread_pool_count(const struct thread_pool *pool)
 void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace)
 {
     pthread_mutex_lock(&pool->mutex);
-    for (unsigned i = 1; i <= pool->started; i++)
+    for (unsigned i = 1; i <= pool->started_count; i++)
         pool->workers[i].track = trace_add_track(trace, "compute", i);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -158,7 +158,7 @@ void thread_pool_add_tracks(struct thread_pool *pool, struct trace *trace)
 void thread_pool_run(struct thread_pool *pool, size_t tasks,
                      void (*work)(void *context, size_t task, unsigned worker), void *context)
 {
-    if (tasks == 1 || pool->started == 0) {
+    if (tasks == 1 || pool->started_count == 0) {
         for (size_t task = 0; task < tasks; task++)
             work(context, task, 0);
         return;
@@ -168,13 +168,13 @@ void thread_pool_run(struct thread_pool *pool, size_t tasks,
     pool->work = work;
     pool->context = context;
     atomic_store_explicit(&pool->next_task, 0, memory_order_relaxed);
-    pool->busy = pool->started;
+    pool->busy_count = pool->started_count;
     pool->generation++;
     pthread_cond_broadcast(&pool->job_started);
     pthread_mutex_unlock(&pool->mutex);
     run_tasks(pool, 0);
     pthread_mutex_lock(&pool->mutex);
-    while (pool->busy > 0)
+    while (pool->busy_count > 0)
         pthread_cond_wait(&pool->finished, &pool->mutex);
     pthread_mutex_unlock(&pool->mutex);
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 struct trace {
-    atomic_bool is_on;
+    atomic_bool is_recording;
     atomic_ullong started_ns;      /* monotonic */
     atomic_ullong wall_started_ns; /* the same moment, ns since 1970 */
     pthread_mutex_t mutex;         /* serializes trace_add_track */
@@ -47,7 +47,7 @@ struct trace_track *trace_add_track(struct trace *trace, const char *name, unsig
         trace ? calloc(1, sizeof *track) : NULL; /* pages are allocated on first use */
     if (!track)
         return NULL;
-    track->is_on = &trace->is_on;
+    track->is_recording = &trace->is_recording;
     track->number = number;
     snprintf(track->name, sizeof track->name, "%s", name);
     pthread_mutex_lock(&trace->mutex);
@@ -68,12 +68,12 @@ void trace_start(struct trace *trace)
 {
     atomic_store(&trace->started_ns, clock_now_ns());
     atomic_store(&trace->wall_started_ns, clock_wall_ns());
-    atomic_store(&trace->is_on, true);
+    atomic_store(&trace->is_recording, true);
 }
 
 void trace_stop(struct trace *trace)
 {
-    atomic_store(&trace->is_on, false);
+    atomic_store(&trace->is_recording, false);
 }
 
 uint64_t trace_started_ns(const struct trace *trace)
@@ -140,7 +140,7 @@ void trace_format_process(unsigned process, const char *name, struct str *out)
     add_metadata(out, "process_sort_index", process, 0, NULL, process);
 }
 
-/* "123.456": microseconds with nanosecond digits, which a double would lose after some days. */
+/* "123.456": microseconds. A double would lose the nanoseconds after some days. */
 static void add_time(struct str *out, const char *key, int64_t ns)
 {
     uint64_t size = (uint64_t)(ns < 0 ? -ns : ns);

@@ -38,7 +38,7 @@ struct trace;
 
 enum trace_kind {
     TRACE_NESTED, /* inside the spans still open */
-    TRACE_ASYNC,  /* may overlap others: work outside this thread */
+    TRACE_ASYNC,  /* work outside this thread; may overlap other spans */
 };
 
 struct trace_span {
@@ -49,7 +49,7 @@ struct trace_span {
 };
 
 struct trace_track {
-    const atomic_bool *is_on;
+    const atomic_bool *is_recording;
     char name[TRACE_NAME_BYTES];
     unsigned number;
     atomic_uint spans_count; /* spans with a lower index are immutable */
@@ -74,7 +74,8 @@ uint64_t trace_now_ns(void);
 
 static inline uint64_t trace_begin(const struct trace_track *track)
 {
-    return track && atomic_load_explicit(track->is_on, memory_order_relaxed) ? trace_now_ns() : 0;
+    return track && atomic_load_explicit(track->is_recording, memory_order_relaxed) ? trace_now_ns()
+                                                                                    : 0;
 }
 
 static inline void trace_end_with_value(struct trace_track *track, const char *name,

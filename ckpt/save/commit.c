@@ -73,7 +73,7 @@ static int create_staging(struct commit *commit, struct err *err)
     status = io->transactions->begin(io, &options, &commit->transaction, err);
     if (status)
         return status;
-    const char *staging_path = io->transactions->staging(commit->transaction);
+    const char *staging_path = io->transactions->staging_path(commit->transaction);
     if (strlen(staging_path) >= sizeof commit->staging_reports[0].path)
         return err_set(err, -ENAMETOOLONG, "the path of the staging folder is too long: %.100s...",
                        staging_path);

@@ -128,7 +128,7 @@ static int measure_file(struct bench *bench, bool reads_back, struct err *err)
         &options, add_measurement(bench, "a file, written and fsynced", LIMIT_WRITTEN),
         &transaction, err);
     if (!status && reads_back)
-        status = read_back(bench, bench->io->transactions->staging(transaction),
+        status = read_back(bench, bench->io->transactions->staging_path(transaction),
                            add_measurement(bench, "a file, read cold", LIMIT_READ), err);
     bench->io->transactions->abort(transaction);
     return status;

@@ -239,7 +239,7 @@ static int measure_reads_of_new_file(struct bench *bench, const enum io_engine *
         status = fail_slow_fill(bench, err);
     if (!status)
         status = measure_reads(bench, engines, engines_count,
-                               io->transactions->staging(transaction), err);
+                               io->transactions->staging_path(transaction), err);
     io->transactions->abort(transaction);
     io_close(io);
     return status;

@@ -140,7 +140,8 @@ static int measure_generated_photos(const struct invocation *invocation, struct 
     int status = io->transactions->begin(io, &options, &transaction, err);
     if (status)
         return status;
-    status = measure_photos_in(invocation, bench, io, io->transactions->staging(transaction), err);
+    status =
+        measure_photos_in(invocation, bench, io, io->transactions->staging_path(transaction), err);
     io->transactions->abort(transaction);
     return status;
 }

@@ -105,8 +105,8 @@ static int write_dataset_quality(struct jsonx_writer *json, const struct loader_
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "path", dataset->path);
     jsonx_write_u64(json, "batch_count", current->batch);
-    jsonx_write_f64(json, "touched_count", current->touched);
-    jsonx_write_f64(json, "full_count", current->full);
+    jsonx_write_f64(json, "touched_count", current->touched_count);
+    jsonx_write_f64(json, "full_count", current->full_shuffle_count);
     write_params(json, &dataset->order);
     jsonx_write_u64(json, "better_lanes", best.lanes);
     jsonx_write_u64(json, "better_window", best.window);

@@ -138,7 +138,7 @@ static int query_file_system(int folder_fd, const char *folder, struct io_probe 
     struct statvfs space;
     if (statx(folder_fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) ||
         fstatfs(folder_fd, &system) || fstatvfs(folder_fd, &space))
-        return local_fail(err, -errno, folder, "could not query the file system");
+        return local_error(err, -errno, folder, "could not query the file system");
     snprintf(probe->type, sizeof probe->type, "unknown");
     type_from_magic((uint32_t)system.f_type, probe->type);
     find_type(info.stx_mask & STATX_MNT_ID ? info.stx_mnt_id : UINT64_MAX, probe->type);
@@ -286,9 +286,9 @@ static int choose_folder(const char *path, bool will_be_created, char *folder, b
         is_found = stat(folder, &info) == 0;
     }
     if (!is_found)
-        return local_fail(err, -errno, folder, "could not stat the path");
+        return local_error(err, -errno, folder, "could not stat the path");
     if (!S_ISDIR(info.st_mode) && will_be_created) {
-        local_fail(err, -ENOTDIR, folder, "cannot create a folder there");
+        local_error(err, -ENOTDIR, folder, "cannot create a folder there");
         err_advise(err, "choose another name");
         return -ENOTDIR;
     }
@@ -307,7 +307,7 @@ int io_probe_folder(const char *path, bool will_be_created, struct io_probe *ret
         return status;
     int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
-        return local_fail(err, -errno, folder, "could not open the folder");
+        return local_error(err, -errno, folder, "could not open the folder");
     status = query_file_system(fd, folder, &probe, err);
     close(fd);
     if (status)

@@ -65,7 +65,7 @@ int checked_file_open(struct checked_folder *folder, struct checked_file *ret_fi
 {
     const struct io_ops *ops = folder->io->ops;
     const char *folder_path = folder->is_comparing && folder->transaction
-                                  ? folder->io->transactions->staging(folder->transaction)
+                                  ? folder->io->transactions->staging_path(folder->transaction)
                                   : folder->target;
     int status = io_join_path(folder_path, name, ret_file->path, err);
     if (status)

@@ -265,7 +265,7 @@ static int commit(struct job *job, struct err *err)
 {
     int status = job->io->transactions->finalize(job->transaction, job->file, job->file_bytes, err);
     if (!status && job->options->verify) /* verify before the file gets its final name */
-        status = verify_target(job, job->io->transactions->staging(job->transaction), err);
+        status = verify_target(job, job->io->transactions->staging_path(job->transaction), err);
     if (status)
         return status;
     status = job->io->transactions->commit(job->transaction, err);

@@ -42,7 +42,7 @@ int output_begin_replacement(struct output *output, struct err *err)
         .path = output->folder, .replace = true, .owner_id = OUTPUT_OWNER};
     int status = output->io->transactions->begin(output->io, &options, &output->transaction, err);
     if (!status)
-        strcpy(output->folder, output->io->transactions->staging(output->transaction));
+        strcpy(output->folder, output->io->transactions->staging_path(output->transaction));
     return status;
 }
 

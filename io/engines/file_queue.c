@@ -29,7 +29,7 @@ struct engine_thread {
     struct io_queue *queue;
     pthread_t id;
     pthread_cond_t wake;
-    bool asleep;
+    bool is_asleep;
     struct engine_thread *next_idle;
 };
 
@@ -41,10 +41,10 @@ struct io_queue {
     struct request_list pending, done;
     unsigned unreaped_count; /* at most depth */
     unsigned pending_count, done_count;
-    unsigned wanted_count;      /* done requests that wake the reaper; 0: no reaper waits */
-    struct engine_thread *idle; /* a stack */
+    unsigned wake_count;              /* done requests that wake the reaper; 0: no reaper waits */
+    struct engine_thread *idle_first; /* a stack */
     unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
-    bool stop;
+    bool is_closing;
     struct engine_thread threads[];
 };
 
@@ -96,7 +96,7 @@ static ssize_t run_transfer(struct io_request *request, enum io_cache cache)
                             ? pread(call.fd, call.data, call.bytes, call.offset)
                             : pwrite(call.fd, call.data, call.bytes, call.offset);
         progress = file_transfer_advance(&at, moved < 0 ? -errno : moved);
-        if (progress == FILE_LATER)
+        if (progress == FILE_RETRY_LATER)
             clock_sleep_ns(FILE_RETRY_NS);
     }
     return request->result;
@@ -107,8 +107,8 @@ static void complete(struct io_queue *queue, struct io_request *request, ssize_t
     request->result = result;
     list_append(&queue->done, request);
     queue->done_count++;
-    if (queue->wanted_count > 0 && queue->done_count >= queue->wanted_count) {
-        queue->wanted_count = 0;
+    if (queue->wake_count > 0 && queue->done_count >= queue->wake_count) {
+        queue->wake_count = 0;
         pthread_cond_signal(&queue->enough_done);
     }
 }
@@ -116,23 +116,23 @@ static void complete(struct io_queue *queue, struct io_request *request, ssize_t
 static void sleep_until_woken(struct engine_thread *thread)
 {
     struct io_queue *queue = thread->queue;
-    thread->asleep = true;
+    thread->is_asleep = true;
     queue->idle_count++;
-    thread->next_idle = queue->idle;
-    queue->idle = thread;
-    while (thread->asleep)
+    thread->next_idle = queue->idle_first;
+    queue->idle_first = thread;
+    while (thread->is_asleep)
         pthread_cond_wait(&thread->wake, &queue->mutex);
 }
 
 /* Returns false if all threads are busy. Call with the mutex held. */
 static bool wake_one(struct io_queue *queue)
 {
-    struct engine_thread *thread = queue->idle;
+    struct engine_thread *thread = queue->idle_first;
     if (!thread)
         return false;
-    queue->idle = thread->next_idle;
+    queue->idle_first = thread->next_idle;
     queue->idle_count--;
-    thread->asleep = false;
+    thread->is_asleep = false;
     pthread_cond_signal(&thread->wake);
     return true;
 }
@@ -142,7 +142,7 @@ static void *thread_main(void *argument)
     struct engine_thread *thread = argument;
     struct io_queue *queue = thread->queue;
     pthread_mutex_lock(&queue->mutex);
-    while (!queue->stop) {
+    while (!queue->is_closing) {
         if (!queue->pending.first) {
             sleep_until_woken(thread);
             continue;
@@ -218,7 +218,7 @@ void file_queue_close(struct io_queue *queue)
     if (!queue)
         return;
     pthread_mutex_lock(&queue->mutex);
-    queue->stop = true;
+    queue->is_closing = true;
     while (queue->pending.first)
         list_pop(&queue->pending)->result = -ECANCELED;
     while (wake_one(queue))
@@ -267,15 +267,15 @@ static void wait_until_done(struct io_queue *queue, unsigned count_min, int time
     struct timespec deadline = {0};
     if (timeout_ms > 0)
         deadline = clock_timespec(clock_now_ns() + (uint64_t)timeout_ms * 1000000);
-    int late = 0;
-    while (!late && timeout_ms != 0 && queue->done_count < count_min &&
+    int wait_status = 0;
+    while (!wait_status && timeout_ms != 0 && queue->done_count < count_min &&
            queue->done_count < queue->unreaped_count) {
-        queue->wanted_count = count_min < queue->unreaped_count ? count_min : queue->unreaped_count;
-        late = timeout_ms < 0
-                   ? pthread_cond_wait(&queue->enough_done, &queue->mutex)
-                   : pthread_cond_timedwait(&queue->enough_done, &queue->mutex, &deadline);
+        queue->wake_count = count_min < queue->unreaped_count ? count_min : queue->unreaped_count;
+        wait_status = timeout_ms < 0
+                          ? pthread_cond_wait(&queue->enough_done, &queue->mutex)
+                          : pthread_cond_timedwait(&queue->enough_done, &queue->mutex, &deadline);
     }
-    queue->wanted_count = 0;
+    queue->wake_count = 0;
 }
 
 int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,

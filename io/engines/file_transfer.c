@@ -22,8 +22,8 @@ enum {
     DIRECT_DROPPED = -2, /* like DIRECT_NONE, but IO_NOREUSE reads drop their bytes */
 };
 
-/* Whether at least half of the file's first half is in the page cache; the opener may have read the
- * end. False if unknown. */
+/* Whether at least half of the file's first half is in the page cache. Ignores the rest because
+ * opening may read its end. False if unknown. */
 static bool is_cached(const struct io_file *file)
 {
     uint64_t half = file->size_bytes / 2 + 1, cached;
@@ -57,7 +57,7 @@ static int open_direct(struct io_file *file)
     unsigned align = query_align(file->fd);
     if (align == 0)
         return -1;
-    /* Set before direct. */
+    /* Must be set before direct. */
     atomic_store_explicit(&file->direct_align, align, memory_order_relaxed);
     snprintf(self, sizeof self, "/proc/self/fd/%d", file->fd);
     int fd = LOCAL_RETRY(
@@ -139,7 +139,7 @@ enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io
         if (align > 0 && is_block_aligned(request, align))
             transfer->direct_fd = direct_fd(request->file, cache);
     }
-    return FILE_MORE;
+    return FILE_CONTINUE;
 }
 
 struct file_call file_transfer_next(struct file_transfer *transfer)
@@ -153,7 +153,7 @@ struct file_call file_transfer_next(struct file_transfer *transfer)
         bytes = FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES;
     if (is_direct)
         bytes = (transfer->head + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
-    transfer->called_bytes = bytes;
+    transfer->call_bytes = bytes;
     return (struct file_call){.fd = is_direct ? transfer->direct_fd : request->file->fd,
                               .data = (char *)request->data + transfer->moved - transfer->head,
                               .bytes = bytes,
@@ -190,29 +190,28 @@ enum file_progress file_transfer_advance(struct file_transfer *transfer, ssize_t
     const struct io_request *request = transfer->request;
     bool was_direct = transfer->direct_fd >= 0;
     if (result == -EINTR)
-        return FILE_MORE;
+        return FILE_CONTINUE;
     if (result == -EAGAIN)
-        return FILE_LATER;
+        return FILE_RETRY_LATER;
     /* At the file's end, or if O_DIRECT fails, continue through the page cache. */
-    if (was_direct &&
-        (result == -EINVAL ||
-         (result >= 0 && (size_t)result < transfer->called_bytes && result % IO_ALIGN_BYTES != 0)))
+    if (was_direct && (result == -EINVAL || (result >= 0 && (size_t)result < transfer->call_bytes &&
+                                             result % IO_ALIGN_BYTES != 0)))
         transfer->direct_fd = -1;
     if (was_direct && result == -EINVAL)
-        return FILE_MORE;
+        return FILE_CONTINUE;
     if (result < 0)
-        return finish(transfer, local_code((int)result));
+        return finish(transfer, local_map_errno((int)result));
     size_t useful = (size_t)result > transfer->head ? (size_t)result - transfer->head : 0;
     size_t left = request->bytes - transfer->moved;
     transfer->moved += useful < left ? useful : left;
     if (transfer->moved == request->bytes)
         return finish(transfer, (ssize_t)transfer->moved);
     if (useful > 0)
-        return FILE_MORE;
+        return FILE_CONTINUE;
     if (was_direct) {
         transfer->direct_fd = -1;
-        return FILE_MORE;
+        return FILE_CONTINUE;
     }
-    /* a write that moves nothing without an error would loop forever */
+    /* a write that moves no bytes would otherwise be repeated forever */
     return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
 }

@@ -31,10 +31,10 @@
 /* Owner thread. */
 struct file_transfer {
     struct io_request *request;
-    size_t moved;        /* bytes of the request */
-    int direct_fd;       /* -1: through the page cache */
-    size_t head;         /* last call: bytes before the requested ones */
-    size_t called_bytes; /* last call */
+    size_t moved;      /* bytes of the request */
+    int direct_fd;     /* -1: through the page cache */
+    size_t head;       /* last call: bytes before the requested ones */
+    size_t call_bytes; /* last call */
 };
 
 struct file_call {
@@ -47,8 +47,8 @@ struct file_call {
 enum { FILE_CALL_BYTES_MAX = 1 << 30 }; /* Linux moves less than 2^31 per call */
 
 enum file_progress {
-    FILE_MORE,  /* make the next call */
-    FILE_LATER, /* retry after FILE_RETRY_NS: the kernel lacked resources */
+    FILE_CONTINUE,    /* make the next call */
+    FILE_RETRY_LATER, /* retry after FILE_RETRY_NS: the kernel lacked resources */
     FILE_DONE,
 };
 enum { FILE_RETRY_NS = 1000000 };

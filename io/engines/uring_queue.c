@@ -9,10 +9,10 @@
  * After open only the kernel allocates memory.
  *
  * Requests that need no system call, or that the kernel has completed, wait in the done list. If
- * the kernel has no memory for an entry, the entry stays in the submission ring, which every reap
- * flushes first.
+ * the kernel has no memory for an entry, the entry stays in the submission ring. Every reap first
+ * flushes that ring.
  *
- * Registering memory touches every page. Each piece of PIECE_BYTES is registered only when a
+ * Registering memory touches every page. Each buffer of BUFFER_BYTES is registered only when a
  * request first uses it, so that registering a gigabyte does not delay the first batch.
  */
 #include "io/engines/uring_queue.h"
@@ -27,14 +27,14 @@
 #include <time.h>
 
 enum {
-    PIECE_BYTES = 16 << 20,
-    PIECES_MAX = 1 << 14, /* the kernel's limit on registered buffers */
-    PROBE_ENTRIES = 512,  /* the loader's depth: rings may count against RLIMIT_MEMLOCK */
+    BUFFER_BYTES = 16 << 20,
+    BUFFERS_MAX = 1 << 14, /* the kernel's limit on registered buffers */
+    PROBE_ENTRIES = 512,   /* the loader's depth: rings may count against RLIMIT_MEMLOCK */
     NO_OPERATION = -1,
 };
 #define CANCEL_MARK (UINT64_MAX - 1) /* user_data of cancellations */
 
-enum piece_state { PIECE_UNKNOWN, PIECE_REGISTERED, PIECE_REFUSED };
+enum buffer_state { BUFFER_UNKNOWN, BUFFER_REGISTERED, BUFFER_REFUSED };
 
 /* Owner thread. One in-flight request. */
 struct operation {
@@ -52,13 +52,13 @@ struct io_queue {
     unsigned done_count;
     struct io_request *done_first, **done_end;
     int first_free;
-    int broken; /* -errno once the ring is unusable or closed */
+    int failure; /* -errno once the ring is unusable or closed */
     bool has_ring;
     bool is_closing; /* incomplete requests are not continued */
     /* Registered memory. */
     uint8_t *memory;
     size_t memory_bytes;
-    uint8_t *pieces; /* enum piece_state each; NULL: nothing can be registered */
+    uint8_t *buffers; /* enum buffer_state of each; NULL: nothing can be registered */
     struct operation operations[];
 };
 
@@ -130,34 +130,35 @@ int uring_queue_open(unsigned depth, enum io_cache cache, struct io_queue **ret_
 void uring_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 {
     assert(!queue->memory && (uintptr_t)memory % IO_ALIGN_BYTES == 0);
-    size_t pieces = (bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    if (pieces == 0 || pieces > PIECES_MAX ||
-        io_uring_register_buffers_sparse(&queue->ring, (unsigned)pieces))
+    size_t buffers = (bytes + BUFFER_BYTES - 1) / BUFFER_BYTES;
+    if (buffers == 0 || buffers > BUFFERS_MAX ||
+        io_uring_register_buffers_sparse(&queue->ring, (unsigned)buffers))
         return;
-    queue->pieces = calloc(pieces, 1);
+    queue->buffers = calloc(buffers, 1);
     queue->memory = memory;
     queue->memory_bytes = bytes;
 }
 
-/* The index of the registered piece that contains the call's memory; -1: none. */
-static int find_or_register_piece(struct io_queue *queue, const struct file_call *call)
+/* The index of the registered buffer that contains the call's memory; -1: none. */
+static int find_or_register_buffer(struct io_queue *queue, const struct file_call *call)
 {
     uintptr_t at = (uintptr_t)call->data, begin = (uintptr_t)queue->memory;
-    if (!queue->pieces || at < begin || at - begin + call->bytes > queue->memory_bytes)
+    if (!queue->buffers || at < begin || at - begin + call->bytes > queue->memory_bytes)
         return -1;
-    size_t piece = (at - begin) / PIECE_BYTES, first = piece * PIECE_BYTES;
-    if ((at - begin) + call->bytes > first + PIECE_BYTES)
+    size_t buffer = (at - begin) / BUFFER_BYTES, first = buffer * BUFFER_BYTES;
+    if ((at - begin) + call->bytes > first + BUFFER_BYTES)
         return -1;
-    if (queue->pieces[piece] != PIECE_UNKNOWN)
-        return queue->pieces[piece] == PIECE_REGISTERED ? (int)piece : -1;
+    if (queue->buffers[buffer] != BUFFER_UNKNOWN)
+        return queue->buffers[buffer] == BUFFER_REGISTERED ? (int)buffer : -1;
     size_t left = queue->memory_bytes - first;
     struct iovec vector = {.iov_base = queue->memory + first,
-                           .iov_len = left < PIECE_BYTES ? left : PIECE_BYTES};
+                           .iov_len = left < BUFFER_BYTES ? left : BUFFER_BYTES};
     __u64 tag = 0;
     bool is_registered =
-        io_uring_register_buffers_update_tag(&queue->ring, (unsigned)piece, &vector, &tag, 1) == 1;
-    queue->pieces[piece] = is_registered ? PIECE_REGISTERED : PIECE_REFUSED; /* by RLIMIT_MEMLOCK */
-    return is_registered ? (int)piece : -1;
+        io_uring_register_buffers_update_tag(&queue->ring, (unsigned)buffer, &vector, &tag, 1) == 1;
+    queue->buffers[buffer] =
+        is_registered ? BUFFER_REGISTERED : BUFFER_REFUSED; /* by RLIMIT_MEMLOCK */
+    return is_registered ? (int)buffer : -1;
 }
 
 /* ---- Submitting. ---- */
@@ -176,16 +177,16 @@ static void enqueue(struct io_queue *queue, struct operation *operation)
     struct io_uring_sqe *entry = io_uring_get_sqe(&queue->ring);
     assert(entry);
     struct file_call call = file_transfer_next(&operation->transfer);
-    int piece = find_or_register_piece(queue, &call);
+    int buffer = find_or_register_buffer(queue, &call);
     unsigned bytes = (unsigned)call.bytes;
     uint64_t offset = (uint64_t)call.offset;
     if (operation->transfer.request->kind == IO_READ) {
-        if (piece >= 0)
-            io_uring_prep_read_fixed(entry, call.fd, call.data, bytes, offset, piece);
+        if (buffer >= 0)
+            io_uring_prep_read_fixed(entry, call.fd, call.data, bytes, offset, buffer);
         else
             io_uring_prep_read(entry, call.fd, call.data, bytes, offset);
-    } else if (piece >= 0) {
-        io_uring_prep_write_fixed(entry, call.fd, call.data, bytes, offset, piece);
+    } else if (buffer >= 0) {
+        io_uring_prep_write_fixed(entry, call.fd, call.data, bytes, offset, buffer);
     } else {
         io_uring_prep_write(entry, call.fd, call.data, bytes, offset);
     }
@@ -209,14 +210,14 @@ static void flush(struct io_queue *queue)
 {
     int status = io_uring_submit(&queue->ring);
     if (status < 0 && !is_transient(status))
-        queue->broken = status;
+        queue->failure = status;
 }
 
 int uring_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     unsigned room = queue->depth - queue->unreaped_count;
-    if (queue->broken)
-        return queue->broken;
+    if (queue->failure)
+        return queue->failure;
     if (count > room)
         count = room;
     for (unsigned i = 0; i < count; i++) {
@@ -252,7 +253,7 @@ static void handle_completion(struct io_queue *queue, struct operation *operatio
         complete(queue, request);
         return;
     }
-    if (progress == FILE_LATER)
+    if (progress == FILE_RETRY_LATER)
         clock_sleep_ns(FILE_RETRY_NS);
     enqueue(queue, operation);
 }
@@ -273,7 +274,7 @@ static unsigned reap_completions(struct io_queue *queue)
 }
 
 /* Submits the ring's entries and waits for count_min completions or timeout_ns (negative: no
- * limit). Returns false if the time is up or the ring is broken. */
+ * limit). Returns false on timeout or if the ring has failed. */
 static bool enter(struct io_queue *queue, unsigned count_min, int64_t timeout_ns)
 {
     struct io_uring_cqe *first;
@@ -289,14 +290,14 @@ static bool enter(struct io_queue *queue, unsigned count_min, int64_t timeout_ns
         return true;
     }
     if (status != -ETIME)
-        queue->broken = status;
+        queue->failure = status;
     return false;
 }
 
 static void wait_until_done(struct io_queue *queue, unsigned count_min, int timeout_ms)
 {
     uint64_t deadline_ns = clock_now_ns() + (timeout_ms > 0 ? (uint64_t)timeout_ms * 1000000 : 0);
-    bool is_waiting = timeout_ms != 0 && !queue->broken;
+    bool is_waiting = timeout_ms != 0 && !queue->failure;
     while (is_waiting && queue->done_count < count_min) {
         int64_t left_ns = -1;
         if (timeout_ms > 0) {
@@ -318,10 +319,10 @@ static unsigned unsubmitted_count(const struct io_queue *queue)
     return count;
 }
 
-/* Closing a ring does not wait for requests in flight, which keep writing to memory. A broken ring
+/* Closing a ring does not wait for requests in flight, which keep writing to memory. A failed ring
  * still shows completions: requests on disk files finish on their own or are canceled (Linux
  * 6.0). */
-static void await_in_flight(struct io_queue *queue)
+static void wait_for_requests_in_flight(struct io_queue *queue)
 {
     struct io_uring_sync_cancel_reg all = {
         .fd = -1, .flags = IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY};
@@ -338,7 +339,7 @@ static void await_in_flight(struct io_queue *queue)
 static void release_all(struct io_queue *queue)
 {
     if (queue->has_ring) {
-        await_in_flight(queue);
+        wait_for_requests_in_flight(queue);
         ORDER_RINGS(__tsan_release);
         io_uring_queue_exit(&queue->ring);
     }
@@ -362,7 +363,7 @@ int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         reap_completions(queue);
     wait_until_done(queue, count_min < queue->unreaped_count ? count_min : queue->unreaped_count,
                     timeout_ms);
-    if (!queue->broken && io_uring_sq_ready(&queue->ring) > 0)
+    if (!queue->failure && io_uring_sq_ready(&queue->ring) > 0)
         flush(queue); /* submits the rest of short transfers */
     unsigned count = 0;
     while (count < count_max && queue->done_first) {
@@ -374,10 +375,10 @@ int uring_queue_reap(struct io_queue *queue, struct io_request **done, unsigned 
         queue->done_end = &queue->done_first;
     queue->done_count -= count;
     queue->unreaped_count -= count;
-    if (count > 0 || !queue->broken)
+    if (count > 0 || !queue->failure)
         return (int)count;
     release_all(queue);
-    return queue->broken;
+    return queue->failure;
 }
 
 /* ---- Ending. ---- */
@@ -391,7 +392,7 @@ static void queue_cancel(struct io_queue *queue, const struct operation *operati
 
 void uring_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
-    if (queue->broken || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
+    if (queue->failure || io_uring_sq_space_left(&queue->ring) <= queue->depth ||
         io_uring_cq_ready(&queue->ring) > 2 * queue->depth)
         /* too many unprocessed cancellations or completions: the request ends normally */
         return;
@@ -411,7 +412,7 @@ static void cancel_all(struct io_queue *queue)
     for (unsigned i = 0; i < queue->depth; i++)
         if (queue->operations[i].transfer.request && io_uring_sq_space_left(&queue->ring) > 0)
             queue_cancel(queue, &queue->operations[i]);
-    while (queue->in_kernel_count > 0 && !queue->broken) {
+    while (queue->in_kernel_count > 0 && !queue->failure) {
         enter(queue, 1, -1);
         reap_completions(queue);
     }
@@ -424,6 +425,6 @@ void uring_queue_close(struct io_queue *queue)
     if (queue->has_ring)
         cancel_all(queue);
     release_all(queue);
-    free(queue->pieces);
+    free(queue->buffers);
     free(queue);
 }

@@ -218,7 +218,7 @@ static int fault_transaction_begin(struct io *io, const struct io_transaction_op
 
 static const char *fault_transaction_staging(const struct io_transaction *transaction)
 {
-    return inner_ops(transaction)->staging(transaction->inner);
+    return inner_ops(transaction)->staging_path(transaction->inner);
 }
 
 /* Creates a file, or opens another rank's file if `exists`. */
@@ -306,7 +306,7 @@ static void fault_transaction_abort(struct io_transaction *transaction)
         return;
     inject_fault(&transaction->fault->base, FAULT_ABORT, transaction->path, NULL);
     if (atomic_load(&transaction->fault->in_flight) > 0)
-        atomic_fetch_add(&transaction->fault->abandoned, 1);
+        atomic_fetch_add(&transaction->fault->unsafe_aborts, 1);
     inner_ops(transaction)->abort(transaction->inner);
     free_transaction(transaction);
 }
@@ -334,7 +334,7 @@ static const struct io_name_ops fault_names = {
 static const struct io_transaction_ops fault_transactions = {
     .begin = fault_transaction_begin,
     .join = fault_transaction_join,
-    .staging = fault_transaction_staging,
+    .staging_path = fault_transaction_staging,
     .create = fault_transaction_create,
     .open = fault_transaction_open,
     .finalize = fault_transaction_finalize,
@@ -409,7 +409,7 @@ int io_fault_set(struct io *io, const char *rules, struct err *err)
         atomic_store(&fault->operations[i], 0);
     atomic_store(&fault->read_bytes, 0);
     atomic_store(&fault->hits, 0);
-    atomic_store(&fault->abandoned, 0);
+    atomic_store(&fault->unsafe_aborts, 0);
     return 0;
 }
 
@@ -423,12 +423,12 @@ struct io_fault_counts io_fault_counts(struct io *io)
     struct io_fault *fault = as_fault(io);
     struct io_fault_counts counts = {.read_bytes = atomic_load(&fault->read_bytes),
                                      .hits = atomic_load(&fault->hits),
-                                     .held = atomic_load(&fault->held),
-                                     .in_flight = atomic_load(&fault->in_flight),
-                                     .abandoned = atomic_load(&fault->abandoned)};
+                                     .held_operations = atomic_load(&fault->held),
+                                     .in_flight_requests = atomic_load(&fault->in_flight),
+                                     .unsafe_aborts = atomic_load(&fault->unsafe_aborts)};
     for (int i = 0; i < FAULT_OPERATIONS; i++) {
         counts.operations[i] = atomic_load(&fault->operations[i]);
-        counts.durable += fault_operation_is_durable(i) ? counts.operations[i] : 0;
+        counts.durable_operations += fault_operation_is_durable(i) ? counts.operations[i] : 0;
     }
     return counts;
 }

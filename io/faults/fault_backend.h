@@ -10,14 +10,14 @@ enum { FAULT_POLL_NS = 2000000 }; /* how often held operations check for their r
 
 struct io_fault {
     struct io base;
-    struct io_ops ops; /* with a name derived from the inner backend's, and its scheme */
+    struct io_ops ops; /* the inner backend's scheme and a name derived from its name */
     struct io_lock_ops locks;
     char name[64];
     struct io *inner; /* immutable */
     struct fault_rules rules;
     atomic_bool is_released;
     atomic_uint_least64_t operations[FAULT_OPERATIONS], read_bytes, hits, held, in_flight,
-        abandoned;
+        unsafe_aborts;
 };
 
 /* Immutable, except next, which belongs to the transaction. */

@@ -35,7 +35,7 @@ struct fault_entry {
 struct io_queue {
     struct io_fault *fault;
     struct io_queue *inner;
-    int broken; /* -errno that reap returns from now on; 0: none */
+    int failure; /* -errno that reap returns from now on; 0: none */
     unsigned depth, inner_count;
     struct fault_entry entries[];
 };
@@ -201,8 +201,8 @@ void fault_queue_register(struct io_queue *queue, void *memory, size_t bytes)
 int fault_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     unsigned taken = 0;
-    if (queue->broken)
-        return queue->broken;
+    if (queue->failure)
+        return queue->failure;
     for (unsigned i = 0; i < queue->depth && taken < count; i++)
         if (queue->entries[i].state == ENTRY_FREE)
             start_entry(queue, &queue->entries[i], requests[taken++]);
@@ -253,36 +253,36 @@ static int wait_until(struct io_queue *queue, uint64_t now_ns, uint64_t until_ns
 int fault_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned count_min, int timeout_ms)
 {
-    if (!queue->broken)
-        queue->broken = fault_apply(queue->fault, FAULT_WAIT, "", 0).error;
-    if (queue->broken && queue->inner)
+    if (!queue->failure)
+        queue->failure = fault_apply(queue->fault, FAULT_WAIT, "", 0).error;
+    if (queue->failure && queue->inner)
         release_all(queue);
-    if (queue->broken)
-        return queue->broken;
+    if (queue->failure)
+        return queue->failure;
     uint64_t end_ns =
         timeout_ms < 0 ? UINT64_MAX : clock_now_ns() + (uint64_t)timeout_ms * NS_PER_MS;
-    unsigned wanted = count_min < count_max ? count_min : count_max, count = 0;
+    unsigned needed = count_min < count_max ? count_min : count_max, count = 0;
     int status = reap_inner(queue, 0, 0);
     for (;;) {
         uint64_t next_ns = forward_due(queue);
         count += take_done(queue, done + count, count_max - count);
         uint64_t now_ns = clock_now_ns(), until_ns = bytes_min(end_ns, next_ns);
         bool is_idle = queue->inner_count == 0 && next_ns == UINT64_MAX;
-        if (status || count >= wanted || is_idle || now_ns >= end_ns)
+        if (status || count >= needed || is_idle || now_ns >= end_ns)
             break;
         if (until_ns > now_ns)
             status = wait_until(queue, now_ns, until_ns);
     }
     if (count > 0 || !status)
         return (int)count;
-    queue->broken = status;
+    queue->failure = status;
     release_all(queue);
     return status;
 }
 
 void fault_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
-    for (unsigned i = 0; i < queue->depth && !queue->broken; i++) {
+    for (unsigned i = 0; i < queue->depth && !queue->failure; i++) {
         struct fault_entry *entry = &queue->entries[i];
         if (entry->outer != request)
             continue;

@@ -70,7 +70,7 @@ struct fault_rule {
     uint32_t operations;         /* bit set */
     struct fault_verdict effect; /* without the random numbers */
     uint64_t first, last, every; /* operation numbers that match, from 1; multiples of every */
-    double fraction;             /* share of the matching operations */
+    double fraction;             /* of the matching operations */
     char path[FAULT_PATH_BYTES];
     atomic_uint_least64_t seen_count;
 };

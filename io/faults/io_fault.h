@@ -15,7 +15,7 @@
  *     flip       one bit is inverted in the data read, or in the file after a write
  *     kill       the process dies by SIGKILL before the operation
  *
- * A delayed request only proceeds while its queue is reaped.
+ * A delayed request proceeds only while its queue is reaped.
  *
  * Threads: see io.h. set, release and counts may be called from any thread, but set only while no
  * operation is in progress.
@@ -40,14 +40,14 @@ void io_fault_release(struct io *io);
 
 struct io_fault_counts {
     uint64_t operations[FAULT_OPERATIONS]; /* attempted */
-    uint64_t durable;                      /* those that "durable" includes */
+    uint64_t durable_operations;           /* those that "durable" includes */
     uint64_t read_bytes;                   /* requested */
     uint64_t hits;                         /* operations that a rule changed */
-    uint64_t held;                         /* operations held now */
-    uint64_t in_flight;                    /* requests now */
+    uint64_t held_operations;
+    uint64_t in_flight_requests;
     /* Transactions aborted while any request of this backend was in flight: a bug in the caller if
      * the request belongs to the transaction. */
-    uint64_t abandoned;
+    uint64_t unsafe_aborts;
 };
 struct io_fault_counts io_fault_counts(struct io *io);
 

@@ -90,7 +90,7 @@ static int try_lock(const char *path, int *ret_fd, char owner[OWNER_TEXT_BYTES_M
     if (status == -EAGAIN)
         read_owner(fd, owner);
     else if (!status)
-        status = local_is_named(fd, path) ? write_owner(fd) : -EAGAIN;
+        status = local_is_same_file(fd, path) ? write_owner(fd) : -EAGAIN;
     if (status)
         close(fd);
     else
@@ -118,8 +118,8 @@ static int acquire_lock(struct io_lock *lock, const char *folder, struct err *er
         status = try_lock(lock->path, &lock->fd, owner);
     }
     if (status == -EAGAIN)
-        return local_owned_error(folder, owner, LOCAL_OWNED, err);
-    return status ? local_fail(err, status, lock->path, "could not lock the folder") : 0;
+        return local_owned_error(folder, owner, LOCAL_OWNED_MESSAGE, err);
+    return status ? local_error(err, status, lock->path, "could not lock the folder") : 0;
 }
 
 /* -EBUSY if another process holds the lock. Storage without locks has no holders. */
@@ -130,12 +130,12 @@ static int check_unlocked(const struct io_lock *lock, const char *folder, struct
     if (fd < 0)
         return errno == ENOENT
                    ? 0
-                   : local_fail(err, -errno, lock->path, "could not check the folder's lock");
+                   : local_error(err, -errno, lock->path, "could not check the folder's lock");
     struct flock whole_file = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     bool held = fcntl(fd, F_OFD_GETLK, &whole_file) == 0 && whole_file.l_type != F_UNLCK;
     read_owner(fd, owner);
     close(fd);
-    return held ? local_owned_error(folder, owner, LOCAL_OWNED, err) : 0;
+    return held ? local_owned_error(folder, owner, LOCAL_OWNED_MESSAGE, err) : 0;
 }
 
 static int acquire(struct io_lock *lock, const char *folder, const struct io_lock_options *options,
@@ -144,7 +144,7 @@ static int acquire(struct io_lock *lock, const char *folder, const struct io_loc
     bool by_lease =
         options->kind == IO_LOCK_AUTO ? !is_local_fs(folder) : options->kind == IO_LOCK_LEASE;
     int status = by_lease ? 0 : acquire_lock(lock, folder, err);
-    if (!status && (by_lease || lease_is_used(folder)))
+    if (!status && (by_lease || lease_was_used(folder)))
         status = lease_acquire(folder, options->period_ns, &lock->lease, err);
     if (!status && by_lease)
         status = check_unlocked(lock, folder, err);
@@ -203,7 +203,7 @@ static int relock(struct io_lock *lock, struct err *err)
 static int local_lock_check(struct io_lock *lock, struct err *err)
 {
     int status = 0;
-    if (lock->fd >= 0 && !local_is_named(lock->fd, lock->path))
+    if (lock->fd >= 0 && !local_is_same_file(lock->fd, lock->path))
         status = relock(lock, err);
     return !status && lock->lease ? lease_check(lock->lease, err) : status;
 }

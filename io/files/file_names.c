@@ -25,7 +25,7 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     if (strncmp(at, "file:", 5) == 0) {
         at += 5;
         if (strncmp(at, "//localhost/", 12) == 0 || strcmp(at, "//localhost") == 0) {
-            at = at[11] ? at + 11 : "/"; /* what io_parent_path returns for file://localhost/x */
+            at = at[11] ? at + 11 : "/"; /* io_parent_path("file://localhost/x") returns this */
         } else if (strncmp(at, "///", 3) == 0) {
             at += 2;
         } else if (strncmp(at, "//", 2) == 0) {
@@ -43,12 +43,12 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     if (!*at)
         return err_set(err, -EINVAL, "the path is empty");
     if (strlen(at) >= IO_PATH_BYTES_MAX)
-        return local_fail(err, -ENAMETOOLONG, at, "the path is too long");
+        return local_error(err, -ENAMETOOLONG, at, "the path is too long");
     *ret_path = at;
     return 0;
 }
 
-int local_code(int code)
+int local_map_errno(int code)
 {
     switch (code) {
     case -EINVAL:
@@ -61,7 +61,7 @@ int local_code(int code)
     }
 }
 
-int local_fail(struct err *err, int code, const char *path, const char *what)
+int local_error(struct err *err, int code, const char *path, const char *what)
 {
     static const struct {
         int code;
@@ -80,7 +80,7 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
     };
     err_errno(err, code, "%s", what);
     err_at(err, path, ERR_NO_OFFSET);
-    code = local_code(code);
+    code = local_map_errno(code);
     if (err)
         err->code = code;
     if (code == -EMFILE)
@@ -91,7 +91,7 @@ int local_fail(struct err *err, int code, const char *path, const char *what)
     return code;
 }
 
-bool local_is_named(int fd, const char *path)
+bool local_is_same_file(int fd, const char *path)
 {
     struct stat ours, theirs;
     return fstat(fd, &ours) == 0 && stat(path, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
@@ -114,12 +114,12 @@ int local_sync_folder(const char *folder, struct err *err)
 {
     int fd = LOCAL_RETRY(open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (fd < 0)
-        return local_fail(err, -errno, folder, "could not open the folder");
+        return local_error(err, -errno, folder, "could not open the folder");
     int status = LOCAL_RETRY(fsync(fd)) ? -errno : 0;
     close(fd); /* nothing was written through it */
     if (status == -EINVAL || status == -ENOTSUP)
         status = 0; /* this file system makes folders durable by itself or not at all */
-    return status ? local_fail(err, status, folder, "could not make the folder durable") : 0;
+    return status ? local_error(err, status, folder, "could not make the folder durable") : 0;
 }
 
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err)
@@ -133,7 +133,7 @@ int local_file_open(struct io *io, const char *path, struct io_file **ret_file, 
         open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)); /* avoids blocking on a FIFO */
     struct stat info;
     if (fd < 0 || fstat(fd, &info)) {
-        status = local_fail(err, -errno, path, "could not open the file");
+        status = local_error(err, -errno, path, "could not open the file");
         goto out;
     }
     if (!S_ISREG(info.st_mode)) {
@@ -195,7 +195,7 @@ int local_file_identity(const struct io_file *file, struct io_identity *ret_iden
 {
     struct stat info;
     if (fstat(file->fd, &info))
-        return local_fail(err, -errno, file->path, "could not stat the file");
+        return local_error(err, -errno, file->path, "could not stat the file");
     *ret_identity = make_identity(&info);
     return 0;
 }
@@ -208,11 +208,11 @@ static int local_resolve(struct io *io, const char *path, char *full_path, struc
         return status;
     char *real = realpath(path, NULL);
     if (!real)
-        return local_fail(err, -errno, path, "could not stat the file");
+        return local_error(err, -errno, path, "could not stat the file");
     if (strlen(real) < IO_PATH_BYTES_MAX)
         strcpy(full_path, real);
     else
-        status = local_fail(err, -ENAMETOOLONG, path, "the path is too long");
+        status = local_error(err, -ENAMETOOLONG, path, "the path is too long");
     free(real);
     return status;
 }
@@ -230,7 +230,7 @@ static int local_stat(struct io *io, const char *path, struct io_stat *ret_stat,
         return status;
     struct stat info;
     if (stat(path, &info))
-        return local_fail(err, -errno, path, "could not stat the file");
+        return local_error(err, -errno, path, "could not stat the file");
     *ret_stat = (struct io_stat){
         .kind = entry_kind(info.st_mode),
         .size_bytes = (uint64_t)info.st_size,
@@ -263,7 +263,7 @@ static int read_entries(const char *path, struct folder_listing *listing, struct
 {
     DIR *folder = opendir(path);
     if (!folder)
-        return local_fail(err, -errno, path, "could not list the folder");
+        return local_error(err, -errno, path, "could not list the folder");
     struct dirent *entry;
     while (errno = 0, (entry = readdir(folder))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -272,7 +272,7 @@ static int read_entries(const char *path, struct folder_listing *listing, struct
         str_add(&listing->text, entry->d_name, strlen(entry->d_name) + 1);
         listing->count++;
     }
-    int status = errno ? local_fail(err, -errno, path, "could not list the folder") : 0;
+    int status = errno ? local_error(err, -errno, path, "could not list the folder") : 0;
     closedir(folder);
     if (!status && str_status(&listing->text))
         status = err_set(err, -ENOMEM, "not enough memory to list a folder of %zu entries",
@@ -326,7 +326,7 @@ static int make_one_folder(const char *path, struct err *err)
         struct stat info;
         if (errno == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
             return 0;
-        return local_fail(err, -errno, path, "could not create the folder");
+        return local_error(err, -errno, path, "could not create the folder");
     }
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
@@ -349,7 +349,7 @@ int local_make_folder(struct io *io, const char *path, struct err *err)
         at += strspn(at, "/");
         struct stat info;
         if (*at && stat(part, &info) == 0 && S_ISDIR(info.st_mode))
-            continue; /* also if we could not create it: read-only, automounted, "/" */
+            continue; /* continue even if it could not be created: read-only, automounted, "/" */
         status = make_one_folder(part, err);
         if (status)
             return status;
@@ -365,17 +365,17 @@ int local_remove(struct io *io, const char *path, struct err *err)
         return status;
     struct stat info;
     if (lstat(path, &info))
-        return local_fail(err, -errno, path, "could not remove");
+        return local_error(err, -errno, path, "could not remove");
     if (!S_ISDIR(info.st_mode))
-        return unlink(path) ? local_fail(err, -errno, path, "could not remove the file") : 0;
-    char aside[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
-    status = temporary_rename_removed(path, aside, err);
+        return unlink(path) ? local_error(err, -errno, path, "could not remove the file") : 0;
+    char temporary[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
+    status = temporary_rename_for_removal(path, temporary, err);
     if (status)
         return status;
     io_parent_path(path, parent);
     /* Otherwise a power loss could restore the name of a partly removed folder. */
     status = local_sync_folder(parent, err);
-    return status ? status : temporary_remove(aside, err);
+    return status ? status : temporary_remove(temporary, err);
 }
 
 const struct io_name_ops local_names = {

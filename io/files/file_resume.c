@@ -44,19 +44,19 @@ static int owned_error(const char *staging, struct err *err)
 static int lock_staging(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
     int status = try_lock(staging_fd);
-    /* NFS refuses to lock a folder, which cannot be opened for writing: -EBADF. */
+    /* NFS locks need a file opened for writing, so locking a folder fails: -EBADF. */
     if (!status || local_has_no_locks(status) || (status == -EBADF && !is_file))
         return 0;
     if (status == -EWOULDBLOCK)
         return owned_error(staging, err);
-    return local_fail(err, status, staging, "could not lock the unfinished output");
+    return local_error(err, status, staging, "could not lock the unfinished output");
 }
 
 int staging_lock(int staging_fd, const char *staging, bool is_file, struct err *err)
 {
     int status = lock_staging(staging_fd, staging, is_file, err);
     /* Another process took it over and has finished. */
-    if (!status && !local_is_named(staging_fd, staging))
+    if (!status && !local_is_same_file(staging_fd, staging))
         status = owned_error(staging, err);
     return status;
 }
@@ -83,10 +83,10 @@ static int try_entry(void *context, const struct io_entry *entry)
                                               (search->is_file ? O_RDWR : O_RDONLY | O_DIRECTORY)));
     if (fd < 0)
         return errno == ENOENT ? 0
-                               : local_fail(search->err, -errno, search->staging,
-                                            "could not resume the unfinished output");
+                               : local_error(search->err, -errno, search->staging,
+                                             "could not resume the unfinished output");
     status = lock_staging(fd, search->staging, search->is_file, search->err);
-    if (status || !local_is_named(fd, search->staging)) {
+    if (status || !local_is_same_file(fd, search->staging)) {
         close(fd);
         return status;
     }

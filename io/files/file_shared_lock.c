@@ -23,7 +23,7 @@ static int busy_error(const char *path, bool is_exclusive, struct err *err)
 {
     err_set(err, -EBUSY, "%s", is_exclusive ? "it is being read" : "it is being removed");
     err_at(err, path, ERR_NO_OFFSET);
-    err_advise(err, "%s", is_exclusive ? "wait for the reader to finish" : "use another one");
+    err_advise(err, "%s", is_exclusive ? "wait for the reader to finish" : "use another file");
     return -EBUSY;
 }
 
@@ -35,9 +35,9 @@ static int set_lock(int fd, const char *path, bool is_exclusive, struct err *err
         return 1;
     if (status == -EAGAIN)
         return busy_error(path, is_exclusive, err);
-    if (!status && !local_is_named(fd, path))
+    if (!status && !local_is_same_file(fd, path))
         status = -ENOENT;
-    return status ? local_fail(err, status, path, "could not lock the file") : 0;
+    return status ? local_error(err, status, path, "could not lock the file") : 0;
 }
 
 int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
@@ -50,7 +50,7 @@ int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive
     int fd = LOCAL_RETRY(
         open(path, (is_exclusive ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
-        return local_fail(err, -errno, path, "could not lock the file");
+        return local_error(err, -errno, path, "could not lock the file");
     struct io_shared_lock *lock = NULL;
     status = set_lock(fd, path, is_exclusive, err);
     if (!status) {

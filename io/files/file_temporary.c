@@ -57,7 +57,7 @@ static int format_name(const char *name, const char *owner, uint64_t attempt, ui
         snprintf(tail, sizeof tail, "-%s-%" PRIu64 "-%016" PRIx64, owner, attempt, nonce);
     int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
     if (room < 1)
-        return local_fail(err, -ENAMETOOLONG, name, "could not form a temporary name");
+        return local_error(err, -ENAMETOOLONG, name, "could not form a temporary name");
     snprintf(full, NAME_MAX + 1, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
     return 0;
 }
@@ -136,7 +136,7 @@ bool io_parse_temporary(const char *entry_name, char *name)
         return false;
     const char *stem = entry_name + prefix_bytes;
     const char *nonce = last_dash(stem, stem + strlen(stem)), *attempt = last_dash(stem, nonce);
-    const char *owner = last_dash(stem, attempt); /* each starts at its dash */
+    const char *owner = last_dash(stem, attempt); /* each points to its dash */
     if (!owner || owner == stem || attempt == owner + 1 || nonce == attempt + 1)
         return false;
     if (attempt + 1 + strspn(attempt + 1, "0123456789") != nonce ||
@@ -193,33 +193,33 @@ static int remove_below(int folder_fd, int depth)
 int temporary_remove(const char *path, struct err *err)
 {
     int status = remove_at(AT_FDCWD, path, 0);
-    return status ? local_fail(err, status, path, "could not remove") : 0;
+    return status ? local_error(err, status, path, "could not remove") : 0;
 }
 
-static int rename_aside(const char *path, const char *name, const char *owner, char *aside,
-                        struct err *err)
+static int rename_to_temporary(const char *path, const char *name, const char *owner,
+                               char *temporary, struct err *err)
 {
     char parent[IO_PATH_BYTES_MAX];
     io_parent_path(path, parent);
-    int status = format_path(parent, name, owner, 0, aside, err);
+    int status = format_path(parent, name, owner, 0, temporary, err);
     if (status)
         return status;
-    return rename(path, aside) ? local_fail(err, -errno, path, "could not move aside") : 0;
+    return rename(path, temporary) ? local_error(err, -errno, path, "could not rename") : 0;
 }
 
-int temporary_rename_removed(const char *path, char *aside, struct err *err)
+int temporary_rename_for_removal(const char *path, char *temporary, struct err *err)
 {
-    return rename_aside(path, REMOVED_NAME, REMOVED_OWNER, aside, err);
+    return rename_to_temporary(path, REMOVED_NAME, REMOVED_OWNER, temporary, err);
 }
 
-int temporary_rename_replaced(const char *path, char *aside, struct err *err)
+int temporary_rename_for_replacement(const char *path, char *temporary, struct err *err)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     size_t around = strlen(IO_TEMPORARY_PREFIX) + strlen("-") + strlen(replaced_owner) +
                     strlen("-0-") + NONCE_DIGITS;
     if (strlen(name) > NAME_MAX - around) /* a truncated name could not be restored */
-        return local_fail(err, -ENAMETOOLONG, path, "could not form a temporary name");
-    return rename_aside(path, name, replaced_owner, aside, err);
+        return local_error(err, -ENAMETOOLONG, path, "could not form a temporary name");
+    return rename_to_temporary(path, name, replaced_owner, temporary, err);
 }
 
 struct sweep_context {
@@ -245,8 +245,8 @@ static int restore_replaced(const struct sweep_context *sweep, const char *path,
         return 1;
     /* The kernel never replaces a non-empty folder. */
     if (errno != ENOENT || rename(path, final))
-        return local_fail(err, -errno, final,
-                          "could not restore the output that was being replaced");
+        return local_error(err, -errno, final,
+                           "could not restore the output that was being replaced");
     return local_sync_folder(sweep->folder, err);
 }
 
@@ -270,7 +270,7 @@ static int sweep_entry(void *context, const struct io_entry *entry)
         (sweep->owner && has_owner(entry->name, sweep->owner, &stem_end)))
         return 0;
     struct err *err = sweep->status ? NULL : sweep->err;
-    char path[IO_PATH_BYTES_MAX], aside[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], temporary[IO_PATH_BYTES_MAX];
     int status = io_join_path(sweep->folder, entry->name, path, err), taken = 1;
     if (!status)
         status = sync_before_removal(sweep, err);
@@ -283,9 +283,9 @@ static int sweep_entry(void *context, const struct io_entry *entry)
         return 0;
     /* Renamed first, so that a live writer cannot add to it or commit it. */
     if (!status)
-        status = temporary_rename_removed(path, aside, err);
+        status = temporary_rename_for_removal(path, temporary, err);
     if (!status)
-        status = temporary_remove(aside, err);
+        status = temporary_remove(temporary, err);
     if (!status)
         sweep->swept_count++;
     else if (!sweep->status && status != -ENOENT) /* another sweep may have removed it */

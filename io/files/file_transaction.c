@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int transaction_error_exists(const char *path, struct err *err)
+int transaction_exists_error(const char *path, struct err *err)
 {
     err_set(err, -EEXIST, "the path already exists");
     err_at(err, path, ERR_NO_OFFSET);
@@ -42,10 +42,10 @@ static int parse_names(struct io_transaction *transaction, const char *path, con
     size_t bytes = strlen(path);
     while (bytes > 1 && path[bytes - 1] == '/')
         bytes--;
-    memcpy(transaction->final, path, bytes);
-    transaction->final[bytes] = '\0';
-    const char *slash = strrchr(transaction->final, '/');
-    const char *name = slash ? slash + 1 : transaction->final;
+    memcpy(transaction->final_path, path, bytes);
+    transaction->final_path[bytes] = '\0';
+    const char *slash = strrchr(transaction->final_path, '/');
+    const char *name = slash ? slash + 1 : transaction->final_path;
     if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
         strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0) {
         err_set(err, -EINVAL, "the name of the output is invalid");
@@ -53,7 +53,7 @@ static int parse_names(struct io_transaction *transaction, const char *path, con
         err_expected(err, "a name other than \".\", \"..\" and " IO_TEMPORARY_PREFIX "*");
         return -EINVAL;
     }
-    io_parent_path(transaction->final, transaction->parent);
+    io_parent_path(transaction->final_path, transaction->parent_path);
     *ret_name = name;
     return 0;
 }
@@ -61,32 +61,32 @@ static int parse_names(struct io_transaction *transaction, const char *path, con
 static int check_parent(const struct io_transaction *transaction, struct err *err)
 {
     struct stat info;
-    if (stat(transaction->parent, &info)) {
-        int status =
-            local_fail(err, -errno, transaction->parent, "cannot access the folder of the output");
+    if (stat(transaction->parent_path, &info)) {
+        int status = local_error(err, -errno, transaction->parent_path,
+                                 "cannot access the folder of the output");
         err_advise(err, "create the folder first");
         return status;
     }
     if (!S_ISDIR(info.st_mode))
-        return local_fail(err, -ENOTDIR, transaction->parent,
-                          "the parent of the output is not a folder");
+        return local_error(err, -ENOTDIR, transaction->parent_path,
+                           "the parent of the output is not a folder");
     return 0;
 }
 
 int transaction_check_final(const struct io_transaction *transaction, struct err *err)
 {
     struct stat info;
-    if (lstat(transaction->final, &info))
-        return errno == ENOENT
-                   ? 0
-                   : local_fail(err, -errno, transaction->final, "could not stat the output path");
+    if (lstat(transaction->final_path, &info))
+        return errno == ENOENT ? 0
+                               : local_error(err, -errno, transaction->final_path,
+                                             "could not stat the output path");
     if (!transaction->replace)
-        return transaction_error_exists(transaction->final, err);
+        return transaction_exists_error(transaction->final_path, err);
     if (!S_ISDIR(info.st_mode) == transaction->single_file)
         return 0;
     err_set(err, -EEXIST, "the output path is %s",
             transaction->single_file ? "a folder" : "not a folder");
-    err_at(err, transaction->final, ERR_NO_OFFSET);
+    err_at(err, transaction->final_path, ERR_NO_OFFSET);
     err_expected(err, "%s, which can be replaced",
                  transaction->single_file ? "a file" : "a folder");
     return -EEXIST;
@@ -96,7 +96,7 @@ static int set_backup(struct io_transaction *transaction, const char *path, stru
 {
     int status = local_path(path, &path, err);
     if (!status)
-        strcpy(transaction->backup, path);
+        strcpy(transaction->backup_path, path);
     return status;
 }
 
@@ -118,29 +118,29 @@ void transaction_free(struct io_transaction *transaction)
 
 static int lock_staging(struct io_transaction *transaction, struct err *err)
 {
-    int status =
-        staging_lock(transaction->staging_fd, transaction->staging, transaction->single_file, err);
-    transaction->taken_over = status == -EBUSY;
+    int status = staging_lock(transaction->staging_fd, transaction->staging_path,
+                              transaction->single_file, err);
+    transaction->is_taken_over = status == -EBUSY;
     return status;
 }
 
 static int make_staging(struct io_transaction *transaction, struct err *err)
 {
-    if (mkdir(transaction->staging, 0777))
-        return local_fail(err, -errno, transaction->staging,
-                          "could not create a folder for the output");
+    if (mkdir(transaction->staging_path, 0777))
+        return local_error(err, -errno, transaction->staging_path,
+                           "could not create a folder for the output");
     int status = 0;
-    if (transaction->resumable) {
+    if (transaction->is_resumable) {
         transaction->staging_fd =
-            LOCAL_RETRY(open(transaction->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        status = transaction->staging_fd < 0 ? local_fail(err, -errno, transaction->staging,
-                                                          "could not open the output's folder")
+            LOCAL_RETRY(open(transaction->staging_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        status = transaction->staging_fd < 0 ? local_error(err, -errno, transaction->staging_path,
+                                                           "could not open the output's folder")
                                              : lock_staging(transaction, err);
     }
     if (!status)
-        status = local_sync_folder(transaction->parent, err);
-    if (status && !transaction->taken_over)
-        rmdir(transaction->staging);
+        status = local_sync_folder(transaction->parent_path, err);
+    if (status && !transaction->is_taken_over)
+        rmdir(transaction->staging_path);
     return status;
 }
 
@@ -151,18 +151,18 @@ static int find_or_make_staging(struct io_transaction *transaction,
 {
     int status = -ENOENT;
     if (options->resume == IO_RESUME_NOW)
-        status = staging_find(transaction->parent, name, options, transaction->staging,
+        status = staging_find(transaction->parent_path, name, options, transaction->staging_path,
                               &transaction->staging_fd, err);
-    transaction->resumed = status == 0;
-    if (transaction->resumed) /* its writer may have died before the name was durable */
-        return local_sync_folder(transaction->parent, err);
+    transaction->is_resumed = status == 0;
+    if (transaction->is_resumed) /* its writer may have died before the name was durable */
+        return local_sync_folder(transaction->parent_path, err);
     if (status == -ENOENT)
-        status = temporary_path(transaction->parent, name, options->owner_id, options->attempt,
-                                transaction->staging, err);
+        status = temporary_path(transaction->parent_path, name, options->owner_id, options->attempt,
+                                transaction->staging_path, err);
     if (status || !transaction->single_file)
         return status ? status : make_staging(transaction, err);
-    if (!transaction->resumable && transaction->temporaries)
-        transaction->temporary = transaction->temporaries->add(transaction->staging);
+    if (!transaction->is_resumable && transaction->temporaries)
+        transaction->temporary = transaction->temporaries->add(transaction->staging_path);
     return 0;
 }
 
@@ -175,7 +175,7 @@ static int local_transaction_begin(struct io *io, const struct io_transaction_op
     transaction->temporaries = io->temporaries;
     transaction->single_file = options->single_file;
     transaction->replace = options->replace;
-    transaction->resumable = options->resume != IO_RESUME_NO;
+    transaction->is_resumable = options->resume != IO_RESUME_NO;
     transaction->staging_fd = transaction->temporary = -1;
     const char *name;
     int status = parse_names(transaction, options->path, &name, err);
@@ -214,9 +214,9 @@ static int local_transaction_join(struct io *io, const struct io_transaction_opt
     struct io_transaction *transaction = calloc(1, sizeof *transaction);
     if (!transaction)
         return err_set(err, -ENOMEM, "not enough memory to join an output");
-    transaction->joined = true;
+    transaction->is_joined = true;
     transaction->staging_fd = transaction->temporary = -1;
-    strcpy(transaction->staging, staging);
+    strcpy(transaction->staging_path, staging);
     const char *name;
     status = parse_names(transaction, options->path, &name, err);
     if (status)
@@ -228,7 +228,7 @@ static int local_transaction_join(struct io *io, const struct io_transaction_opt
 
 static const char *local_transaction_staging(const struct io_transaction *transaction)
 {
-    return transaction->staging;
+    return transaction->staging_path;
 }
 
 static int check_name(const char *name, struct err *err)
@@ -253,11 +253,12 @@ static int reserve(const struct io_file *file, uint64_t bytes, struct err *err)
     if (bytes == 0)
         return 0;
     if (bytes > INT64_MAX)
-        return local_fail(err, -EFBIG, file->path, "the file size is too large");
+        return local_error(err, -EFBIG, file->path, "the file size is too large");
     int status = LOCAL_RETRY(fallocate(file->fd, 0, 0, (off_t)bytes)) ? -errno : 0;
     if (status == -EOPNOTSUPP || status == -ENOSYS)
         return 0; /* only an optimization */
-    return status ? local_fail(err, status, file->path, "could not reserve space for the file") : 0;
+    return status ? local_error(err, status, file->path, "could not reserve space for the file")
+                  : 0;
 }
 
 static int make_subfolders(const struct io_transaction *transaction, const char *file_path,
@@ -265,27 +266,28 @@ static int make_subfolders(const struct io_transaction *transaction, const char 
 {
     char folder[IO_PATH_BYTES_MAX];
     io_parent_path(file_path, folder);
-    return strlen(folder) > strlen(transaction->staging) ? local_make_folder(NULL, folder, err) : 0;
+    return strlen(folder) > strlen(transaction->staging_path) ? local_make_folder(NULL, folder, err)
+                                                              : 0;
 }
 
 /* In a resumed transaction the file may exist. */
 static int open_or_create(struct io_transaction *transaction, struct io_file *file,
                           bool *ret_existed, struct err *err)
 {
-    if (transaction->resumed)
+    if (transaction->is_resumed)
         file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     *ret_existed = file->fd >= 0;
-    if (file->fd < 0 && (!transaction->resumed || errno == ENOENT))
+    if (file->fd < 0 && (!transaction->is_resumed || errno == ENOENT))
         file->fd =
             LOCAL_RETRY(open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (file->fd < 0)
-        return errno == EEXIST ? transaction_error_exists(file->path, err)
-                               : local_fail(err, -errno, file->path, "could not create the file");
-    if (!transaction->single_file || !transaction->resumable || transaction->resumed)
+        return errno == EEXIST ? transaction_exists_error(file->path, err)
+                               : local_error(err, -errno, file->path, "could not create the file");
+    if (!transaction->single_file || !transaction->is_resumable || transaction->is_resumed)
         return 0;
     transaction->staging_fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0); /* stays open after finalize */
     return transaction->staging_fd < 0
-               ? local_fail(err, -errno, file->path, "could not keep the file open")
+               ? local_error(err, -errno, file->path, "could not keep the file open")
                : lock_staging(transaction, err);
 }
 
@@ -301,11 +303,11 @@ static int new_file(struct io_transaction *transaction, const char *name, struct
     file->transaction = transaction;
     if (transaction->single_file) {
         assert(!*name);
-        strcpy(file->path, transaction->staging);
+        strcpy(file->path, transaction->staging_path);
     } else {
         status = check_name(name, err);
         if (!status)
-            status = io_join_path(transaction->staging, name, file->path, err);
+            status = io_join_path(transaction->staging_path, name, file->path, err);
     }
     if (status)
         free(file);
@@ -345,7 +347,7 @@ static int local_transaction_create(struct io_transaction *transaction, const ch
         status = open_or_create(transaction, file, &existed, err);
     if (!status)
         status = reserve(file, bytes_expected, err);
-    if (status && file->fd >= 0 && !existed && !transaction->taken_over)
+    if (status && file->fd >= 0 && !existed && !transaction->is_taken_over)
         unlink(file->path);
     return add_or_free_file(transaction, file, status, ret_file);
 }
@@ -359,8 +361,8 @@ static int local_transaction_open(struct io_transaction *transaction, const char
         return status;
     file->fd = LOCAL_RETRY(open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (file->fd < 0)
-        status = local_fail(err, -errno, file->path,
-                            "this rank could not open the file that another rank created");
+        status = local_error(err, -errno, file->path,
+                             "this rank could not open the file that another rank created");
     return add_or_free_file(transaction, file, status, ret_file);
 }
 
@@ -398,14 +400,14 @@ static int local_transaction_finalize(struct io_transaction *transaction, struct
     if (close(file->fd) && !status && errno != EINTR)
         status = -errno;
     if (status) {
-        status = local_fail(err, status, file->path, "could not make the file durable");
+        status = local_error(err, status, file->path, "could not make the file durable");
     } else if (!transaction->single_file) {
         char folder[IO_PATH_BYTES_MAX];
         io_parent_path(file->path, folder);
         status = local_sync_folder(folder, err);
     }
     if (status)
-        transaction->lost = true;
+        transaction->is_lost = true;
     free(file);
     return status;
 }
@@ -414,8 +416,9 @@ void local_transaction_abort(struct io_transaction *transaction)
 {
     if (!transaction)
         return;
-    if (!transaction->joined && !transaction->taken_over)
-        temporary_remove(transaction->staging, NULL); /* best effort; a sweep removes the rest */
+    if (!transaction->is_joined && !transaction->is_taken_over)
+        temporary_remove(transaction->staging_path,
+                         NULL); /* best effort; a sweep removes the rest */
     transaction_free(transaction);
 }
 
@@ -428,7 +431,7 @@ static void local_transaction_leave(struct io_transaction *transaction)
 const struct io_transaction_ops local_transactions = {
     .begin = local_transaction_begin,
     .join = local_transaction_join,
-    .staging = local_transaction_staging,
+    .staging_path = local_transaction_staging,
     .create = local_transaction_create,
     .open = local_transaction_open,
     .finalize = local_transaction_finalize,

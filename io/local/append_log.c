@@ -52,7 +52,7 @@ static int open_file(const char *path, int flags, const char *failure, struct ap
         return err_set(err, -ENOMEM, "out of memory for a log file");
     log->descriptor = LOCAL_RETRY(open(path, flags | O_CREAT | O_CLOEXEC, 0666));
     if (log->descriptor < 0) {
-        status = local_fail(err, -errno, path, failure);
+        status = local_error(err, -errno, path, failure);
         free(log);
         return status;
     }
@@ -65,13 +65,13 @@ static int truncate_to_lines(struct append_log *log, uint64_t keep_bytes, struct
 {
     struct stat info;
     if (fstat(log->descriptor, &info))
-        return local_fail(err, -errno, log->path, "could not open the file for appending");
+        return local_error(err, -errno, log->path, "could not open the file for appending");
     uint64_t bytes = (uint64_t)info.st_size;
     int status = find_last_line_end(log->descriptor, bytes_min(bytes, keep_bytes), &log->bytes);
     if (status)
-        return local_fail(err, status, log->path, "could not find the end of the last line");
+        return local_error(err, status, log->path, "could not find the end of the last line");
     if (bytes > log->bytes && LOCAL_RETRY(ftruncate(log->descriptor, (off_t)log->bytes)))
-        return local_fail(err, -errno, log->path, "could not truncate the file");
+        return local_error(err, -errno, log->path, "could not truncate the file");
     return 0;
 }
 
@@ -99,8 +99,8 @@ int append_log_add(struct append_log *log, const void *record, size_t bytes, str
 {
     ssize_t written = LOCAL_RETRY(pwrite(log->descriptor, record, bytes, (off_t)log->bytes));
     if (written != (ssize_t)bytes)
-        return local_fail(err, written < 0 ? -errno : -ENOSPC, log->path,
-                          "could not append a record");
+        return local_error(err, written < 0 ? -errno : -ENOSPC, log->path,
+                           "could not append a record");
     log->bytes += bytes;
     return 0;
 }

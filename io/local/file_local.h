@@ -85,11 +85,11 @@ int local_remove(struct io *io, const char *path, struct err *err);
 int local_path(const char *path, const char **ret_path, struct err *err);
 /* Maps to -EIO those kernel codes that mean something else in this program: -EINVAL is wrong usage;
  * -EBADMSG, -ENODATA and -EOPNOTSUPP describe a file's contents. */
-int local_code(int code);
-/* Describes a failed system call on path, with any advice. Returns local_code(code). */
-int local_fail(struct err *err, int code, const char *path, const char *what);
+int local_map_errno(int code);
+/* Describes a failed system call on path, with advice. Returns local_map_errno(code). */
+int local_error(struct err *err, int code, const char *path, const char *what);
 /* Whether path still names the open file. */
-bool local_is_named(int fd, const char *path);
+bool local_is_same_file(int fd, const char *path);
 /* Whether a failed lock means that the file system has no locks. */
 bool local_has_no_locks(int code);
 /* Takes an open-file-description lock without waiting. -EAGAIN: a conflicting lock is held. */
@@ -110,11 +110,10 @@ int temporary_prefix(const char *name, const char *owner_id, uint64_t attempt, c
 bool temporary_has_prefix(const char *entry_name, const char *prefix);
 /* Removes a file, or a folder with its contents; follows no links. Succeeds if path is absent. */
 int temporary_remove(const char *path, struct err *err);
-/* Renames path to a temporary sibling, aside (IO_PATH_BYTES_MAX). */
-int temporary_rename_removed(const char *path, char *aside, struct err *err);
-/* Like temporary_rename_removed, for an output being replaced: a sweep renames it back if its old
- * name is free. -ENAMETOOLONG. */
-int temporary_rename_replaced(const char *path, char *aside, struct err *err);
+/* Renames path to a temporary sibling (IO_PATH_BYTES_MAX). */
+int temporary_rename_for_removal(const char *path, char *temporary, struct err *err);
+/* For an output being replaced: a sweep renames it back if its old name is free. -ENAMETOOLONG. */
+int temporary_rename_for_replacement(const char *path, char *temporary, struct err *err);
 
 /* file_commit.c, file_transaction.c */
 int local_transaction_commit(struct io_transaction *transaction, struct err *err);
@@ -134,7 +133,7 @@ int staging_find(const char *parent, const char *name, const struct io_transacti
 /* file_lock.c */
 /* Returns -EBUSY, with advice. owner: "host=H pid=P boot=B", or "" if unknown. */
 int local_owned_error(const char *folder, const char *owner, const char *what, struct err *err);
-#define LOCAL_OWNED "another process owns the folder"
+#define LOCAL_OWNED_MESSAGE "another process owns the folder"
 
 /* file_shared_lock.c */
 int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,

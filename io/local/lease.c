@@ -33,7 +33,7 @@ struct lease {
     pthread_cond_t quit_changed;
     bool quit; /* guarded by mutex, like all members below */
     uint64_t number;
-    bool may_have_number; /* the last heartbeat failed but may have created its number */
+    bool may_have_next_number; /* the last heartbeat failed but may have created its number */
     bool is_lost;
     struct err lost; /* names the new owner */
 };
@@ -49,12 +49,12 @@ static int number_path(const char *folder, uint64_t number, char path[IO_PATH_BY
 }
 
 /* *ret_number is 0 if there is no number. */
-static int find_highest(const char *folder, uint64_t *ret_number, struct err *err)
+static int find_highest_number(const char *folder, uint64_t *ret_number, struct err *err)
 {
     uint64_t number = 0;
     DIR *list = opendir(folder);
     if (!list)
-        return local_fail(err, -errno, folder, "could not check the lease");
+        return local_error(err, -errno, folder, "could not check the lease");
     struct dirent *entry;
     while (errno = 0, (entry = readdir(list))) {
         if (strlen(entry->d_name) != NUMBER_DIGITS || entry->d_name[0] > '0' ||
@@ -63,7 +63,7 @@ static int find_highest(const char *folder, uint64_t *ret_number, struct err *er
         uint64_t found = strtoull(entry->d_name, NULL, 10);
         number = found > number ? found : number;
     }
-    int status = errno ? local_fail(err, -errno, folder, "could not check the lease") : 0;
+    int status = errno ? local_error(err, -errno, folder, "could not check the lease") : 0;
     closedir(list);
     if (!status)
         *ret_number = number;
@@ -81,7 +81,7 @@ static int create_number(const char *folder, uint64_t number, const struct lease
         return status;
     int fd = LOCAL_RETRY(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (fd < 0)
-        return local_fail(err, -errno, path, "could not renew the lease");
+        return local_error(err, -errno, path, "could not renew the lease");
     ssize_t written = LOCAL_RETRY(write(fd, text, bytes));
     status = written < 0 ? -errno : (size_t)written < bytes ? -EIO : 0;
     if (close(fd) && !status) /* shared storage may report write errors here */
@@ -89,7 +89,7 @@ static int create_number(const char *folder, uint64_t number, const struct lease
     if (!status)
         return 0;
     unlink(path);
-    return local_fail(err, status, path, "could not renew the lease");
+    return local_error(err, status, path, "could not renew the lease");
 }
 
 static void remove_number(const char *folder, uint64_t number)
@@ -117,8 +117,8 @@ static int read_record(const char *folder, uint64_t number, struct lease_record 
     return status ? status : lease_parse(text, (size_t)bytes, ret_record);
 }
 
-/* If the number is unreadable, takes the period from one of the numbers below it, most likely of
- * the same owner, which died during a heartbeat. */
+/* If the number is unreadable, takes the period from a lower number: the owner probably died during
+ * a heartbeat. */
 static int read_watched_record(const char *folder, uint64_t number, struct lease_record *ret_record)
 {
     struct lease_record below;
@@ -145,15 +145,15 @@ static int read_fresh_record(const char *folder, uint64_t number, struct lease_r
 }
 
 /* Retries, because the owner may remove the number after the listing. */
-static int read_highest(const char *folder, struct lease_record *ret_record)
+static int read_highest_record(const char *folder, struct lease_record *ret_record)
 {
-    uint64_t top;
+    uint64_t highest;
     int status = -ENOENT;
     *ret_record = (struct lease_record){0};
     for (int attempt = 0; attempt < ATTEMPTS_MAX && status == -ENOENT; attempt++) {
-        status = find_highest(folder, &top, NULL);
+        status = find_highest_number(folder, &highest, NULL);
         if (!status)
-            status = read_fresh_record(folder, top, ret_record);
+            status = read_fresh_record(folder, highest, ret_record);
     }
     return status;
 }
@@ -171,17 +171,17 @@ static int owned_error(const char *folder, const struct lease_record *owner, con
 
 /* ---- Taking a number. ---- */
 
-/* Creates number and checks that it is the highest. -EEXIST if another process was faster. */
+/* Creates number and checks that it is the highest. -EEXIST if another process created it first. */
 static int claim_number(const char *folder, uint64_t number, const struct lease_record *record,
                         struct err *err)
 {
-    uint64_t top;
+    uint64_t highest;
     int status = create_number(folder, number, record, err);
     if (!status)
-        status = find_highest(folder, &top, err);
+        status = find_highest_number(folder, &highest, err);
     else
         return status;
-    if (!status && top > number)
+    if (!status && highest > number)
         status = -EEXIST;
     if (status)
         remove_number(folder, number);
@@ -194,7 +194,7 @@ static int claim_number(const char *folder, uint64_t number, const struct lease_
 static int record_loss(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
-    read_highest(lease->folder, &owner);
+    read_highest_record(lease->folder, &owner);
     owned_error(
         lease->folder, &owner,
         "this run no longer owns the folder: its lease expired and another run took it over",
@@ -210,18 +210,19 @@ static int record_loss(struct lease *lease, struct err *err)
 static bool is_next_number_own(const struct lease *lease)
 {
     struct lease_record record;
-    uint64_t top, next = lease->number + 1;
+    uint64_t highest, next = lease->number + 1;
     int status = read_fresh_record(lease->folder, next, &record);
     bool is_own = status == 0 ? record.token == lease->record.token
-                              : status == -EBADMSG && lease->may_have_number;
-    return is_own && find_highest(lease->folder, &top, NULL) == 0 && top == next;
+                              : status == -EBADMSG && lease->may_have_next_number;
+    return is_own && find_highest_number(lease->folder, &highest, NULL) == 0 && highest == next;
 }
 
 /* Takes the next number. Call with the mutex held. */
 static int take_next_number(struct lease *lease, struct err *err)
 {
     int status = claim_number(lease->folder, lease->number + 1, &lease->record, err);
-    if (status == -ENOENT && mkdir(lease->folder, 0777) == 0) /* removed by mistake */
+    if (status == -ENOENT &&
+        mkdir(lease->folder, 0777) == 0) /* the folder was removed by mistake */
         status = claim_number(lease->folder, lease->number + 1, &lease->record, err);
     if (status == -EEXIST && is_next_number_own(lease)) {
         if (++lease->number > LEASE_KEPT)
@@ -242,7 +243,7 @@ static int heartbeat(struct lease *lease, struct err *err)
         return -EBUSY;
     }
     int status = take_next_number(lease, err);
-    lease->may_have_number = status != 0;
+    lease->may_have_next_number = status != 0;
     return status == -EEXIST ? record_loss(lease, err) : status;
 }
 
@@ -297,20 +298,20 @@ static int watch_owner(const char *folder, uint64_t number, const struct lease_r
                        struct err *err)
 {
     struct lease_record owner;
-    uint64_t began_ns = clock_now_ns(), top = number;
+    uint64_t began_ns = clock_now_ns(), highest = number;
     for (;;) {
-        int status = top == number ? read_watched_record(folder, number, &owner) : -ENOENT;
+        int status = highest == number ? read_watched_record(folder, number, &owner) : -ENOENT;
         bool has_moved = status == -ENOENT;
         if (has_moved)
-            status = read_highest(folder, &owner);
+            status = read_highest_record(folder, &owner);
         bool is_available = status == 0 && (owner.is_free || is_dead(&owner, self));
         if (has_moved)
-            return is_available ? -EEXIST : owned_error(folder, &owner, LOCAL_OWNED, err);
+            return is_available ? -EEXIST : owned_error(folder, &owner, LOCAL_OWNED_MESSAGE, err);
         uint64_t period_ns = owner.period_ms * 1000000, pause_ns = period_ns / POLLS_PER_PERIOD;
         if (is_available || clock_now_ns() - began_ns >= LEASE_EXPIRY_PERIODS * period_ns)
             return 0;
         clock_sleep_ns(pause_ns);
-        status = find_highest(folder, &top, err);
+        status = find_highest_number(folder, &highest, err);
         if (status)
             return status;
     }
@@ -320,19 +321,19 @@ static int acquire_number(struct lease *lease, struct err *err)
 {
     struct lease_record owner;
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-        uint64_t top;
-        int status = find_highest(lease->folder, &top, err);
-        if (!status && top > 0)
-            status = watch_owner(lease->folder, top, &lease->record, err);
+        uint64_t highest;
+        int status = find_highest_number(lease->folder, &highest, err);
+        if (!status && highest > 0)
+            status = watch_owner(lease->folder, highest, &lease->record, err);
         if (!status)
-            status = claim_number(lease->folder, top + 1, &lease->record, err);
+            status = claim_number(lease->folder, highest + 1, &lease->record, err);
         if (!status)
-            lease->number = top + 1;
+            lease->number = highest + 1;
         if (status != -EEXIST)
             return status;
     }
-    read_highest(lease->folder, &owner);
-    return owned_error(lease->folder, &owner, LOCAL_OWNED, err);
+    read_highest_record(lease->folder, &owner);
+    return owned_error(lease->folder, &owner, LOCAL_OWNED_MESSAGE, err);
 }
 
 /* ---- The lease. ---- */
@@ -357,7 +358,8 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
                      ? err_errno(err, -errno, "could not get random bytes for a lease")
                      : io_join_path(folder, LEASE_FOLDER_NAME, lease->folder, err);
     if (!status && mkdir(lease->folder, 0777) && errno != EEXIST)
-        status = local_fail(err, -errno, lease->folder, "could not create the folder of the lease");
+        status =
+            local_error(err, -errno, lease->folder, "could not create the folder of the lease");
     if (!status)
         status = acquire_number(lease, err);
     if (!status)
@@ -398,7 +400,7 @@ void lease_release(struct lease *lease)
     free(lease);
 }
 
-bool lease_is_used(const char *folder)
+bool lease_was_used(const char *folder)
 {
     char path[IO_PATH_BYTES_MAX];
     struct stat info;

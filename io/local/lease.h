@@ -71,6 +71,6 @@ int lease_acquire(const char *folder, uint64_t period_ns, struct lease **ret_lea
 int lease_check(struct lease *lease, struct err *err);
 void lease_release(struct lease *lease);
 /* Whether the folder has ever had a lease. */
-bool lease_is_used(const char *folder);
+bool lease_was_used(const char *folder);
 
 #endif

@@ -38,9 +38,9 @@ int page_cache_drop(const char *path, struct err *err)
         return status;
     int fd = LOCAL_RETRY(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     if (fd < 0)
-        return local_fail(err, -errno, path, "could not open the file");
+        return local_error(err, -errno, path, "could not open the file");
     status = LOCAL_RETRY(fdatasync(fd)) ? -errno : -posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     close(fd);
-    return status ? local_fail(err, status, path, "could not drop the file from the page cache")
+    return status ? local_error(err, status, path, "could not drop the file from the page cache")
                   : 0;
 }

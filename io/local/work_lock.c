@@ -19,7 +19,7 @@ struct io_work_lock {
 static int try_lock(int fd, const char *path)
 {
     int status = local_lock(fd, true);
-    return status == -EAGAIN || (!status && !local_is_named(fd, path)) ? -EBUSY : status;
+    return status == -EAGAIN || (!status && !local_is_same_file(fd, path)) ? -EBUSY : status;
 }
 
 int io_work_lock_acquire(const char *path, bool has_waited, struct io_work_lock **ret_lock)

@@ -146,7 +146,7 @@ bool shard_cache_is_short_of_files(int status)
 }
 
 /* Closes unused shards until the share allows one more file. */
-static int make_room_for_file(struct shard_cache *cache, enum open_files_share share,
+static int make_room_for_file(struct shard_cache *cache, enum open_files_fraction share,
                               const char *path, struct err *err)
 {
     while (!open_files_next_is_within(share)) {
@@ -172,7 +172,7 @@ static void note_damage(struct cache_entry *entry, int status, const struct err 
         *entry->damage = *why;
 }
 
-static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files_fraction share,
                       struct err *err)
 {
     struct cache_entry *entry = &cache->entries[shard];
@@ -215,7 +215,7 @@ bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard
     return opening != 0;
 }
 
-int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_fraction share,
                     struct shard **ret_shard, struct err *err)
 {
     int status = 0;

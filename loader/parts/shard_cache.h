@@ -38,7 +38,7 @@ bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard
 /* Opens the shard if needed and checks it against its dataset's list. Release it with
  * shard_cache_put. Closes unused shards if descriptors run short. Returns the errors of shard_open,
  * or -EMFILE if the share would be exceeded. */
-int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_share share,
+int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_fraction share,
                     struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);
 /* True if a retry may succeed after other files are closed. */

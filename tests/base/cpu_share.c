@@ -97,7 +97,7 @@ static void write_node(const char *root, unsigned node, const char *cpus)
     test_write_file(path, cpus, strlen(cpus));
 }
 
-static void a_core_group_is_a_numa_node_that_this_process_may_use(void **state)
+static void only_usable_numa_nodes_are_counted(void **state)
 {
     char root[TEST_PATH_BYTES_MAX], own[32];
     cpu_set_t before, one;
@@ -131,7 +131,7 @@ int main(void)
         cmocka_unit_test(processes_on_other_hosts_are_not_counted),
         cmocka_unit_test(a_cgroup_limit_is_divided_among_processes),
         cmocka_unit_test(more_processes_than_cpus_get_one_cpu_each),
-        cmocka_unit_test(a_core_group_is_a_numa_node_that_this_process_may_use),
+        cmocka_unit_test(only_usable_numa_nodes_are_counted),
         cmocka_unit_test(a_single_process_gets_all_allowed_cpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

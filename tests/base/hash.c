@@ -64,7 +64,7 @@ static void xxh3_matches_published_values(void **state)
                         "06b05ab6733a618578af5f94892f3950");
 }
 
-static void a_stream_hashes_like_one_piece(void **state)
+static void a_stream_gives_the_hash_of_the_whole(void **state)
 {
     (void)state;
     unsigned char bytes[5000];
@@ -132,7 +132,7 @@ int main(void)
         cmocka_unit_test(crc32c_can_be_computed_in_pieces),
         cmocka_unit_test(separately_computed_crc32cs_can_be_combined),
         cmocka_unit_test(xxh3_matches_published_values),
-        cmocka_unit_test(a_stream_hashes_like_one_piece),
+        cmocka_unit_test(a_stream_gives_the_hash_of_the_whole),
         cmocka_unit_test(philox_matches_random123),
         cmocka_unit_test(every_argument_changes_a_samples_random_choices),
     };

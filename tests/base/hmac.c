@@ -34,7 +34,7 @@ static void digests_match_fips_180(void **state)
 }
 
 /* RFC 4231, cases 1 to 4, 6 and 7; case 5 is about truncation. */
-static void codes_match_rfc_4231(void **state)
+static void macs_match_rfc_4231(void **state)
 {
     static const char large_key[] = "Test Using Larger Than Block-Size Key - Hash Key First";
     static const char large_both[] = "This is a test using a larger than block-size key and a "
@@ -70,7 +70,7 @@ static void an_empty_key_is_valid(void **state)
     assert_digest(mac, "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
-static void a_flipped_bit_makes_codes_unequal(void **state)
+static void a_flipped_bit_makes_macs_unequal(void **state)
 {
     uint8_t a[SHA256_BYTES], b[SHA256_BYTES];
     (void)state;
@@ -88,9 +88,9 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(digests_match_fips_180),
-        cmocka_unit_test(codes_match_rfc_4231),
+        cmocka_unit_test(macs_match_rfc_4231),
         cmocka_unit_test(an_empty_key_is_valid),
-        cmocka_unit_test(a_flipped_bit_makes_codes_unequal),
+        cmocka_unit_test(a_flipped_bit_makes_macs_unequal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void malformed_documents_are_refused_with_an_offset(void **state)
         struct json_t *root = NULL;
         size_t bytes = cases[i].bytes ? cases[i].bytes : strlen(cases[i].text);
         if (jsonx_parse(cases[i].text, bytes, "test.json", 1000, &root, &err) != -EBADMSG)
-            fail_msg("accepted or another error: %s", cases[i].text);
+            fail_msg("accepted, or the wrong error: %s", cases[i].text);
         assert_null(root);
         assert_string_equal(err.path, "test.json");
         if (err.offset < 1000 + cases[i].least || err.offset > 1000 + cases[i].most)
@@ -299,7 +299,7 @@ static void numbers_have_a_point_in_every_locale(void **state)
     assert_string_equal(str_text(&text), "0.5,-1.25e-300");
     str_deinit(&text);
     if (!set)
-        test_skip("no locale with a decimal comma can be had");
+        test_skip("no locale with a decimal comma is installed");
 }
 
 int main(void)

@@ -82,7 +82,7 @@ static void lists_with_missing_commas_are_refused(void **state)
         while ((found = jsonx_scan_element(text, &rest, &element)) == JSON_SCAN_ELEMENT)
             assert_true(element.begin < element.end && element.end <= bytes);
         if (found != JSON_SCAN_BROKEN)
-            fail_msg("%s is taken for a list", broken[i]);
+            fail_msg("%s is accepted as a list", broken[i]);
         free(text);
     }
 }

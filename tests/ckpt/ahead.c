@@ -96,7 +96,7 @@ static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state
     struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
     gate_shut(&completions);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&completions, 1); /* now the writer can only wait for the disk */
+    gate_wait_for_threads(&completions, 1); /* now the writer can only wait for the disk */
     for (uint32_t g = 0; g < GROUPS; g++) {
         ckpt_saver_before_update(saver, g);
         arrays_fill_group(&arrays, g, 2);

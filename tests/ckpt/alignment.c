@@ -136,7 +136,7 @@ static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
             fill(&arrays.tensors[i], i);
         assert_ok(ckpt_saver_open(&saving, arrays.tensors, ARRAYS, &saver, &err), &err);
         assert_ok(ckpt_saver_save(saver, (uint64_t)c, FIXTURE_STATE, &err), &err);
-        while (io_fault_counts(io).held < BLOCKS)
+        while (io_fault_counts(io).held_operations < BLOCKS)
             gate_pause();
         for (uint32_t i = 0; i < ARRAYS; i++)
             ckpt_saver_before_update(saver, i);

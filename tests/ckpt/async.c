@@ -58,7 +58,7 @@ struct caller {
 static void *release_when_caller_waits(void *context)
 {
     struct caller *caller = context;
-    gate_await(&disk, 1);
+    gate_wait_for_threads(&disk, 1);
     while (!caller->is_updating || !gate_is_asleep(caller->thread))
         gate_pause();
     gate_open(&disk);
@@ -91,7 +91,7 @@ static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release r
             update_during_save(saver, arrays, 1, false); /* no save is in progress yet */
         gate_shut(&disk);
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-        gate_await(&disk, 1);
+        gate_wait_for_threads(&disk, 1);
         if (release == WHEN_CALLER_WAITS)
             assert_int_equal(pthread_create(&helper, NULL, release_when_caller_waits, &caller), 0);
         caller.is_updating = true;
@@ -188,7 +188,7 @@ static void a_save_returns_while_its_first_write_is_held(void **state)
     struct err err = {0};
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&disk, 1);
+    gate_wait_for_threads(&disk, 1);
     assert_true(ckpt_saver_is_busy(saver));
     assert_int_equal(ckpt_saver_stats(saver).saves_count, 0);
     assert_int_equal(fixture_list(io, folder, NULL), 0);

@@ -51,7 +51,8 @@ static void a_step_locked_by_a_reader_during_removal_is_kept(void **state)
     copying.options.source_path = in_folder("from");
     copying.options.target_folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
-    while (io_fault_counts(faulty).held == 0) /* the copy has already checked for readers */
+    while (io_fault_counts(faulty).held_operations ==
+           0) /* the copy has already checked for readers */
         gate_pause();
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
     io_fault_release(faulty);
@@ -78,7 +79,7 @@ static void a_step_removed_before_it_is_locked_is_not_the_newest(void **state)
     copying.options.source_path = in_folder("from");
     copying.options.target_folder = in_folder("to");
     assert_int_equal(pthread_create(&thread, NULL, copy, &copying), 0);
-    while (io_fault_counts(faulty).held == 0) /* the copy has already found step 2 */
+    while (io_fault_counts(faulty).held_operations == 0) /* the copy has already found step 2 */
         gate_pause();
     assert_int_equal(test_run("rm -r '%s/from/step-00000002'", folder), 0);
     io_fault_release(faulty);

@@ -168,7 +168,8 @@ static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
             settle(&f);
             gate_shut(&arrival);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-            gate_await(&arrival, 1); /* the first block's copy is queued but not awaited */
+            gate_wait_for_threads(&arrival,
+                                  1); /* the first block's copy is queued but not awaited */
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_int_equal(caller_waits_count, 0);
@@ -218,7 +219,7 @@ static void with_a_slow_disk_and_little_staging_saves_hold_their_instant(void **
             settle(&f);
             gate_shut(&disk);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-            gate_await(&disk, 1);
+            gate_wait_for_threads(&disk, 1);
             assert_int_equal(pthread_create(&helper, NULL, release_when_caller_waits, &release), 0);
             update(&f, saver, step + 1);
             pthread_join(helper, NULL);
@@ -247,7 +248,7 @@ static void without_an_update_stream_the_caller_waits_for_the_copies(void **stat
             settle(&f);
             gate_shut(&disk);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-            gate_await(&disk, 1);
+            gate_wait_for_threads(&disk, 1);
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_true(caller_waits_count > 0);
@@ -275,7 +276,7 @@ static void without_before_update_saves_do_not_hold_their_instant(void **state)
         settle(&f);
         gate_shut(&disk);
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
-        gate_await(&disk, 1);
+        gate_wait_for_threads(&disk, 1);
         update(&f, NULL, step + 1);
         settle(&f);
         gate_open(&disk);

@@ -48,7 +48,7 @@ static void a_failure_of_any_operation_fails_only_the_save(void **state)
         /* the next save succeeds */
         assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
-        assert_int_equal(io_fault_counts(faulty).abandoned, 0);
+        assert_int_equal(io_fault_counts(faulty).unsafe_aborts, 0);
         ckpt_saver_close(saver);
         io_close(faulty);
         assert_int_equal(fixture_list(io, folder, NULL), 2);
@@ -100,8 +100,8 @@ static void a_queue_that_fails_to_wait_fails_only_its_save(void **state)
         ckpt_saver_before_update(saver, g); /* never hangs */
     assert_int_equal(ckpt_saver_wait(saver, &err), -EIO);
     assert_non_null(strstr(err.path, "step-00000002"));
-    assert_int_equal(io_fault_counts(faulty).abandoned, 0);
-    assert_int_equal(io_fault_counts(faulty).in_flight, 0);
+    assert_int_equal(io_fault_counts(faulty).unsafe_aborts, 0);
+    assert_int_equal(io_fault_counts(faulty).in_flight_requests, 0);
     assert_int_equal(steps_temporaries_count(), 0);
     for (uint64_t step = 3; step <= 4; step++) {
         arrays_fill(&arrays, step);

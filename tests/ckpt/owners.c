@@ -54,7 +54,7 @@ static void run_sleeper(const char *held, int wake_fd, int report_fd)
     steps_set_faults(faulty, "%s", held);
     if (ckpt_saver_save(saver, 2, FIXTURE_STATE, &err))
         _exit(1);
-    while (io_fault_counts(faulty).held == 0)
+    while (io_fault_counts(faulty).held_operations == 0)
         gate_pause();
     if (write(report_fd, &byte, 1) != 1 || read(wake_fd, &byte, 1) != 1)
         _exit(1);

@@ -82,7 +82,7 @@ static void save_and_fail(void *context, struct comm *comm)
     save->second_wait[r] = ckpt_saver_wait(saver, &err);
     if (r == save->failing_rank) {
         save->hits = io_fault_counts(faulty).hits;
-        assert_int_equal(io_fault_counts(faulty).abandoned, 0);
+        assert_int_equal(io_fault_counts(faulty).unsafe_aborts, 0);
         steps_set_faults(faulty, "%s", "");
     }
     meet(comm);

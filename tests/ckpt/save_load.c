@@ -147,7 +147,7 @@ static void many_small_tensors_are_saved_and_loaded_in_few_operations(void **sta
     assert_ok(io_fault_open(folder, NULL, "seed=0", &counting, &err), &err);
     fixture_save_step(counting, folder, &arrays, 1, path);
     uint64_t blocks = count * 1024 / CKPT_BLOCK_BYTES + 2; /* plus the header's blocks */
-    assert_true(io_fault_counts(counting).durable < blocks + 16);
+    assert_true(io_fault_counts(counting).durable_operations < blocks + 16);
     uint64_t reads_before = io_fault_counts(counting).operations[FAULT_READ];
     assert_true(fixture_step_equals(counting, path, &arrays));
     assert_true(io_fault_counts(counting).operations[FAULT_READ] - reads_before < blocks + 16);

@@ -140,7 +140,7 @@ static void staging_stays_within_its_budget_while_writes_are_blocked(void **stat
     update_all(NULL, &changing, 1);
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&disk, 1);
+    gate_wait_for_threads(&disk, 1);
     assert_int_equal(pthread_create(&thread, NULL, save_on_thread, &owner), 0);
     /* the owner waits for space: more would not fit */
     while (ckpt_saver_stats(saver).buffer_waits_count == 0)
@@ -167,7 +167,7 @@ static void a_save_due_during_another_waits_and_happens_once(void **state)
     update_all(NULL, &changing, 1);
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
-    gate_await(&disk, 1);
+    gate_wait_for_threads(&disk, 1);
     assert_int_equal(pthread_create(&thread, NULL, save_on_thread, &owner), 0);
     wait_until_asleep(&owner);
     assert_int_equal(steps_temporaries_count(), 1);

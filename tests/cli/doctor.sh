@@ -201,7 +201,7 @@ the_driver_version_comes_from_its_library() {
   [[ -d $fake_folder ]] || skip "no fake NVML was built"
   LD_LIBRARY_PATH=$fake_folder examine >/dev/null
   same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "999.12.34 True"
-  LD_LIBRARY_PATH=$fake_folder NVML_TWIN=no-driver examine >/dev/null
+  LD_LIBRARY_PATH=$fake_folder NVML_FAKE=no-driver examine >/dev/null
   same "$(check_value gpu driver version) $(check_value gpu driver nvml_answers)" "None False"
   contains "$(check_value gpu driver found)" "Driver Not Loaded"
 }

@@ -125,7 +125,7 @@ profiler_ranges_are_nested_and_closed() {
   local fake_library
   fake_library=$(dirname "$MILLRACE")/tests/nvtx_fake/libnvtx_fake.so
   [[ -f $fake_library ]] || skip "no fake profiler was built"
-  NVTX_INJECTION64_PATH=$fake_library NVTX_TWIN_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
+  NVTX_INJECTION64_PATH=$fake_library NVTX_FAKE_LOG=spans millrace train train.yaml --set run.dir=runs/spans --quiet >/dev/null
   [[ -f spans ]] || skip "this build has no CUDA and calls no profiler"
   "$python" - >seen <<'PY'
 from collections import Counter

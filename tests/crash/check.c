@@ -32,7 +32,7 @@ static int load_step(void *context, uint64_t step, const char *path)
     struct check_context *check_context = context;
     struct err err = {0};
     struct plan_save found = {.step = step};
-    int status = subject_load(check_context->plan, check_context->io, path, &found.version, &err);
+    int status = workload_load(check_context->plan, check_context->io, path, &found.version, &err);
     if (status) {
         set_why(check_context->why, "a step is there that can't be loaded", &err);
         return status;
@@ -54,7 +54,7 @@ static int load_backup(void *context, const struct io_entry *entry)
         return 0;
     int status = io_join_path(check_context->folder, entry->name, path, &err);
     if (!status)
-        status = subject_load(check_context->plan, check_context->io, path, &version, &err);
+        status = workload_load(check_context->plan, check_context->io, path, &version, &err);
     if (status)
         set_why(check_context->why, "what was put aside can't be loaded", &err);
     return status;
@@ -82,8 +82,8 @@ bool check_steps(const struct plan *plan, struct io *io, const char *folder,
         return set_why(why, "the folder could not be listed", &err);
     if (check_context.listed_count == ret_found->count)
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "%u steps are listed of %u that load",
-             check_context.listed_count, ret_found->count);
+    snprintf(why, CHECK_WHY_BYTES, "%u steps are listed, but %u load", check_context.listed_count,
+             ret_found->count);
     return false;
 }
 
@@ -99,8 +99,7 @@ static bool check_newest(struct io *io, const char *folder, const struct step_se
         return set_why(why, "no newest step", &err);
     if (found->count > 0 && step == found->steps[found->count - 1].step)
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "step %llu is notes_count to be the newest",
-             (unsigned long long)step);
+    snprintf(why, CHECK_WHY_BYTES, "step %llu is reported as the newest", (unsigned long long)step);
     return false;
 }
 
@@ -130,27 +129,27 @@ static bool check_next_owner(const struct expected *expected, struct io *io, con
 {
     struct step_set found;
     struct err err = {0};
-    if (subject_acquire_once(expected->plan, io, folder, &err))
+    if (workload_acquire_once(expected->plan, io, folder, &err))
         return set_why(why, "the next owner is refused", &err);
     return check_swept(io, folder, why) && check_steps(expected->plan, io, folder, &found, why) &&
            expected_allows(expected, &found, why, CHECK_WHY_BYTES);
 }
 
 /* Checks invariant 5. */
-static bool check_further_save(const struct plan *plan, struct io *io, const char *folder,
-                               struct step_set *found, char *why)
+static bool check_next_save(const struct plan *plan, struct io *io, const char *folder,
+                            struct step_set *found, char *why)
 {
     struct plan_save further = {.step = 1000000, .version = 1000000};
     struct step_set after;
     struct err err = {0};
-    if (subject_save_once(plan, io, folder, further, &err))
+    if (workload_save_once(plan, io, folder, further, &err))
         return set_why(why, "a further save failed", &err);
     step_set_save(found, further, plan->keep);
     if (!check_swept(io, folder, why) || !check_steps(plan, io, folder, &after, why))
         return false;
     if (step_set_equals(&after, found))
         return true;
-    snprintf(why, CHECK_WHY_BYTES, "%u steps are kept after a further save, not %u", after.count,
+    snprintf(why, CHECK_WHY_BYTES, "%u steps are kept after another save, not %u", after.count,
              found->count);
     return false;
 }
@@ -168,5 +167,5 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
         return false;
     return check_newest(io, folder, &found, why) && check_next_owner(expected, io, folder, why) &&
            check_steps(expected->plan, io, folder, &found, why) &&
-           check_further_save(expected->plan, io, folder, &found, why);
+           check_next_save(expected->plan, io, folder, &found, why);
 }

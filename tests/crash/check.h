@@ -19,7 +19,7 @@
 
 enum { CHECK_WHY_BYTES = 1024 };
 
-/* Leaves the folder as after check 5. On failure, why says which of 1 to 5 does not hold. */
+/* Leaves the step that invariant 5 saves. On failure, why describes the violated invariant. */
 bool check_folder(const struct expected *expected, struct io *io, const char *folder,
                   char why[CHECK_WHY_BYTES]);
 

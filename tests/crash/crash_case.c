@@ -49,7 +49,7 @@ uint64_t crash_seed(void)
 void crash_print(const struct sweep_counts *counts)
 {
     print_message("%" PRIu64 " durable operations enumerated, %" PRIu64
-                  " choices of what is there, %" PRIu64 " different disks looked at, %" PRIu64
+                  " combinations of effects, %" PRIu64 " distinct disks checked, %" PRIu64
                   " kills\n",
                   counts->operations, counts->choices, counts->states, counts->kills);
 }

@@ -11,7 +11,7 @@
 #define MILLRACE_TESTS_CRASH_EXPECTED_H
 
 #include "tests/crash/history.h"
-#include "tests/crash/subject.h"
+#include "tests/crash/workload.h"
 
 enum { STEP_SET_MAX = 32 };
 

@@ -64,7 +64,7 @@ void history_deinit(struct history *history);
 bool history_is_name_op(const struct history_op *op);
 /* Applies the whole operation to the tree. Notes and fsyncs have no effect. */
 void history_apply(const struct history_op *op, struct tree *tree);
-/* The tree as the program sees it at that instant: everything that has begun is done. */
+/* The tree that the program sees at that instant, with the effects of all begun operations. */
 void history_visible_tree(const struct history *history, uint32_t instant, struct tree *ret_tree);
 /* Prints the operations begun by then, one per line. */
 void history_print(const struct history *history, uint32_t instant, FILE *to);

@@ -38,7 +38,7 @@ const struct known_plan plans[PLANS_COUNT] = {
     {{.name = "a file that all ranks write",
       .ranks = 3,
       .keep = 1,
-      .is_full = true,
+      .is_consolidated = true,
       .saves = {{2, 2}, {2, 3}},
       .saves_count = 2},
      {.steps = {{1, 1}}, .count = 1}},
@@ -52,7 +52,7 @@ struct known_plan plans_make(uint64_t seed)
                                        .keep = random.word[1] % 4,
                                        .saves_count = 1 + random.word[2] % 4}};
     made.plan.refuses_rename_flags = random.word[3] % 8 == 0;
-    made.plan.is_full = random.word[3] / 8 % 3 == 0;
+    made.plan.is_consolidated = random.word[3] / 8 % 3 == 0;
     uint64_t version = 0;
     for (unsigned i = 0; i < philox(seed, 3, 1).word[0] % 4; i++) {
         version++;

@@ -41,9 +41,8 @@ struct power_choice {
     uint64_t seed;
 };
 
-/* Whether the operation has begun by that instant, has an effect and is not durable, so that
- * choices apply to it. */
-bool power_is_open(const struct history_op *op, uint32_t instant);
+/* Whether the operation has begun by that instant and has an effect that is not yet durable. */
+bool power_is_pending(const struct history_op *op, uint32_t instant);
 /* Builds the tree for one state. The history must be closed. */
 void power_state(const struct history *history, uint32_t instant, struct power_choice choice,
                  struct tree *ret_tree);

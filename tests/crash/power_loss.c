@@ -56,7 +56,7 @@ static void power_loss_during_cleanup_after_a_kill_is_survived(void **state)
     crash_print(&counts);
 }
 
-static void a_crash_before_a_rename_is_durable_loses_neither_old_nor_new(void **state)
+static void a_crash_before_a_rename_is_durable_loses_no_step(void **state)
 {
     (void)state;
     struct sweep_counts counts = {0};
@@ -79,7 +79,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(after_power_loss_durable_steps_are_found_and_the_next_owner_continues),
         CASE(power_loss_during_cleanup_after_a_kill_is_survived),
-        CASE(a_crash_before_a_rename_is_durable_loses_neither_old_nor_new),
+        CASE(a_crash_before_a_rename_is_durable_loses_no_step),
     };
     return engines_run(tests);
 }

@@ -36,7 +36,7 @@ static int load_newest(const struct rank_run *run, struct io *io, const struct c
     if (status == -ENOENT && run->newest.step == 0)
         return 0;
     if (!status)
-        status = subject_load_part(&run->plan, io, path, world->rank, world->ranks, &version, err);
+        status = workload_load_part(&run->plan, io, path, world->rank, world->ranks, &version, err);
     if (!status && (step != run->newest.step || version != run->newest.version))
         status = err_set(err, -EBADMSG,
                          "step %" PRIu64 " of version %" PRIu64
@@ -60,7 +60,7 @@ static int run_rank(struct rank_run *run, struct comm *world, struct err *err)
         recorder_kill_at(run->dying_call, false);
     atomic_store(&run->pids[world->rank], getpid());
     if (!status)
-        status = subject_run_rank(&run->plan, io, run->folder, world, &run->notes_count, err);
+        status = workload_run_rank(&run->plan, io, run->folder, world, &run->notes_count, err);
     io_close(io);
     return status;
 }

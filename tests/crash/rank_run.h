@@ -1,6 +1,6 @@
 /*
- * rank_run — one run of a plan by real ranks under mpirun, described in a file that the ranks and
- * the process that kills them map into memory.
+ * rank_run — describes a run of a plan by real ranks under mpirun. The ranks and the process that
+ * kills them map this description from a file.
  *
  *     test program or crash_sweep  --mpirun.sh N-->  crash_rank FILE   (rank.c), N times
  *
@@ -10,7 +10,7 @@
 #ifndef MILLRACE_TESTS_CRASH_RANK_RUN_H
 #define MILLRACE_TESTS_CRASH_RANK_RUN_H
 
-#include "tests/crash/subject.h"
+#include "tests/crash/workload.h"
 
 #include <sys/types.h>
 
@@ -31,7 +31,7 @@ struct rank_run {
     unsigned dying_call;
 
     /* Output. */
-    atomic_uint notes_count;                /* set by the first rank, as in subject_run */
+    atomic_uint notes_count;                /* set by the first rank, as in workload_run */
     atomic_uint calls[RANK_RUN_RANKS_MAX];  /* durable calls so far */
     _Atomic pid_t pids[RANK_RUN_RANKS_MAX]; /* zero until the rank starts */
 };

@@ -1,7 +1,7 @@
 /*
  * recorder — see recorder.h: recording, and what happens at each call.
  */
-#include "tests/crash/recorder_inside.h"
+#include "tests/crash/recorder_internal.h"
 
 #include "io/file_util.h"
 

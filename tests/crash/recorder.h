@@ -38,8 +38,8 @@ void recorder_kill_at(unsigned n, bool in_the_middle);
 /* From the n-th durable call on, every call does nothing and fails with EIO: a simulated death that
  * leaves this process and the recording alive. 0: calls work again. */
 void recorder_die_at(unsigned n);
-/* Like recorder_die_at, but at the call after the next operation of that kind on names, before the
- * fsync that would make it durable. */
+/* Like recorder_die_at, but at the call after the next name operation of that kind, before an fsync
+ * makes it durable. */
 void recorder_die_after(enum history_kind kind);
 /* Sets a function to call before each durable call, with the call's number, in the calling thread.
  * Calls made by the function are not counted. NULL: none. */

@@ -1,7 +1,7 @@
 /*
  * recorder_calls — see recorder.h: the wrappers that the linker's --wrap substitutes.
  */
-#include "tests/crash/recorder_inside.h"
+#include "tests/crash/recorder_internal.h"
 
 #include "io/engines/file_transfer.h"
 

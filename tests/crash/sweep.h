@@ -21,7 +21,7 @@
 struct sweep {
     const struct plan *plan;
     struct io *io;            /* for the plan; a bug may be seeded into it */
-    struct io *check_io;      /* for checking and continuing with what is left */
+    struct io *check_io;      /* for checking and using the remaining steps */
     const char *folder;       /* for the plan; emptied as needed */
     const char *crash_folder; /* for the contents of disks after a power loss */
     struct tree base;         /* the folder before the plan */
@@ -51,12 +51,12 @@ struct sweep_power {
     uint64_t seed;
     unsigned states_max;
     unsigned dies_at;
-    /* Dies at the call after the first operation of this kind on names; 0: lives. */
+    /* Dies at the call after the first name operation of this kind; 0: lives. */
     enum history_kind dies_after;
     FILE *report;
 };
-bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct sweep_counts *counts,
-                 struct sweep_finding *finding);
+bool sweep_power(struct sweep *sweep, const struct sweep_power *options,
+                 struct sweep_counts *counts, struct sweep_finding *finding);
 
 /* Kills a process at each of its durable calls (before the call), and in the middle of each of its
  * writes. */

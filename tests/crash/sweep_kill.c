@@ -28,7 +28,7 @@ bool sweep_prepare(struct sweep *sweep, const struct step_set *before,
     tree_clear_folder(sweep->folder);
     for (unsigned i = 0; i < before->count && !status; i++)
         status =
-            subject_save_once(&keeping, sweep->check_io, sweep->folder, before->steps[i], &err);
+            workload_save_once(&keeping, sweep->check_io, sweep->folder, before->steps[i], &err);
     tree_scan(&sweep->base, sweep->folder, NULL, NULL);
     if (status)
         err_format(&err, finding->why, sizeof finding->why);
@@ -66,7 +66,7 @@ static void run_child(const struct sweep *sweep, const struct kill_point *kill_p
     recorder_count_calls_in(&shared->calls);
     recorder_kill_at(kill_point->at, kill_point->in_the_middle);
     unsigned failed =
-        subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->notes_count);
+        workload_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->notes_count);
     _exit(failed > 0);
 }
 
@@ -114,7 +114,7 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
     }
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
-                 "%s, killed at call %u%s (%u calls, %u notes_count): %s", sweep->plan->name,
+                 "%s, killed at call %u%s (%u calls, %u notes): %s", sweep->plan->name,
                  kill_point->at > 0 ? kill_point->at : kill_point->after,
                  kill_point->in_the_middle ? " in the middle"
                  : kill_point->after > 0   ? " or later"
@@ -183,10 +183,10 @@ static void try_to_acquire(void *context, unsigned n)
     struct sweep *sweep = intruder->sweep;
     unsigned notes_count = atomic_load(&intruder->notes_count);
     (void)n;
-    if (notes_count == 0 || notes_count > SUBJECT_DONE(sweep->plan->saves_count - 1))
+    if (notes_count == 0 || notes_count > WORKLOAD_DONE(sweep->plan->saves_count - 1))
         return;
     atomic_fetch_add(&intruder->tries, 1);
-    if (subject_acquire_once(sweep->plan, sweep->check_io, sweep->folder, NULL) != -EBUSY)
+    if (workload_acquire_once(sweep->plan, sweep->check_io, sweep->folder, NULL) != -EBUSY)
         atomic_fetch_add(&intruder->admitted, 1);
 }
 
@@ -199,7 +199,7 @@ bool sweep_second_owner(struct sweep *sweep, struct sweep_counts *counts,
     tree_store(&sweep->base, sweep->folder);
     recorder_set_callback(try_to_acquire, &intruder);
     unsigned failed =
-        subject_run(sweep->plan, sweep->io, sweep->folder, NULL, &intruder.notes_count);
+        workload_run(sweep->plan, sweep->io, sweep->folder, NULL, &intruder.notes_count);
     recorder_set_callback(NULL, NULL);
     counts->operations += atomic_load(&intruder.tries);
     expected_from_note_count(&expected, atomic_load(&intruder.notes_count));

@@ -2,7 +2,7 @@
  * sweep_power — see sweep.h: records a plan once, then simulates a power loss at each of its
  * instants.
  *
- * First builds all states in memory: at each instant, those for every single open operation, and
+ * First builds all states in memory: at each instant, those for every single pending operation, and
  * some random ones. Duplicates (the same disk and expectation) are dropped. Then stores a limited
  * number of the distinct states as files, in random order, and checks them.
  */
@@ -56,7 +56,7 @@ static void grow_states(struct disk_states *states)
 /* One recorded run. */
 struct recording {
     struct sweep *sweep;
-    const struct sweep_power *how;
+    const struct sweep_power *options;
     struct sweep_counts *counts;
     struct history history;
     struct disk_states states;
@@ -97,7 +97,7 @@ static void add_instant_states(struct recording *recording, uint32_t instant)
     add_state(recording, instant, (struct power_choice){.kind = POWER_NONE});
     add_state(recording, instant, (struct power_choice){.kind = POWER_ALL});
     for (uint32_t op = 0; op < history->ops_count; op++) {
-        if (!power_is_open(&history->ops[op], instant))
+        if (!power_is_pending(&history->ops[op], instant))
             continue;
         has_open = true;
         add_state(recording, instant, (struct power_choice){.kind = POWER_ALL_BUT, .op = op});
@@ -106,7 +106,7 @@ static void add_instant_states(struct recording *recording, uint32_t instant)
     for (uint32_t i = 0; i < RANDOM_CHOICES && has_open; i++)
         add_state(recording, instant,
                   (struct power_choice){.kind = POWER_SOME,
-                                        .seed = recording->how->seed * 1000003 +
+                                        .seed = recording->options->seed * 1000003 +
                                                 (uint64_t)instant * RANDOM_CHOICES + i});
 }
 
@@ -114,7 +114,7 @@ static void shuffle(struct recording *recording)
 {
     struct disk_states *states = &recording->states;
     for (uint32_t i = states->count; i > 1; i--) {
-        uint32_t other = philox(recording->how->seed, 1, i).word[0] % i;
+        uint32_t other = philox(recording->options->seed, 1, i).word[0] % i;
         struct disk_state state = states->list[i - 1];
         states->list[i - 1] = states->list[other];
         states->list[other] = state;
@@ -141,9 +141,9 @@ static bool check_state(struct recording *recording, const struct disk_state *st
              "%s, power lost at instant %u (choice %d, operation %u, seed %llu): %s",
              sweep->plan->name, state->instant, (int)state->choice.kind, state->choice.op,
              (unsigned long long)state->choice.seed, why);
-    if (recording->how->report) {
-        fprintf(recording->how->report, "%s\n", finding->why);
-        history_print(&recording->history, state->instant, recording->how->report);
+    if (recording->options->report) {
+        fprintf(recording->options->report, "%s\n", finding->why);
+        history_print(&recording->history, state->instant, recording->options->report);
     }
     return false;
 }
@@ -157,21 +157,21 @@ static void revive_recorder(void)
 static bool record(struct recording *recording, struct sweep_finding *finding)
 {
     struct sweep *sweep = recording->sweep;
-    const struct sweep_power *how = recording->how;
+    const struct sweep_power *options = recording->options;
     atomic_uint calls;
     tree_store(&sweep->base, sweep->folder);
     recorder_begin(&recording->history, sweep->folder);
-    if (how->dies_after)
-        recorder_die_after(how->dies_after);
+    if (options->dies_after)
+        recorder_die_after(options->dies_after);
     else
-        recorder_die_at(how->dies_at);
+        recorder_die_at(options->dies_at);
     recorder_count_calls_in(&calls);
-    unsigned failed = subject_run(sweep->plan, sweep->io, sweep->folder, revive_recorder, NULL);
+    unsigned failed = workload_run(sweep->plan, sweep->io, sweep->folder, revive_recorder, NULL);
     recording->counts->operations += atomic_load(&calls);
     recorder_die_at(0);
     recorder_end();
-    if (failed > (how->dies_at > 0 || how->dies_after > 0)) {
-        snprintf(finding->why, sizeof finding->why, "%s: %u saves failed on a sound disk",
+    if (failed > (options->dies_at > 0 || options->dies_after > 0)) {
+        snprintf(finding->why, sizeof finding->why, "%s: %u saves failed without a disk fault",
                  sweep->plan->name, failed);
         return false;
     }
@@ -185,17 +185,17 @@ static bool record(struct recording *recording, struct sweep_finding *finding)
 /* If only a few disks are checked, some instants can be skipped. */
 static bool is_sampled(const struct recording *recording, uint32_t instant)
 {
-    uint64_t wanted = 2 * (uint64_t)recording->how->states_max;
-    return philox(recording->how->seed, 7, instant).word[0] %
+    uint64_t wanted = 2 * (uint64_t)recording->options->states_max;
+    return philox(recording->options->seed, 7, instant).word[0] %
                (recording->history.instants_count + 1) <
            wanted;
 }
 
-bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct sweep_counts *counts,
-                 struct sweep_finding *finding)
+bool sweep_power(struct sweep *sweep, const struct sweep_power *options,
+                 struct sweep_counts *counts, struct sweep_finding *finding)
 {
     struct recording recording = {.sweep = sweep,
-                                  .how = how,
+                                  .options = options,
                                   .counts = counts,
                                   .expected = {.plan = sweep->plan, .before = sweep->step_set}};
     bool holds = record(&recording, finding);
@@ -203,7 +203,7 @@ bool sweep_power(struct sweep *sweep, const struct sweep_power *how, struct swee
         if (is_sampled(&recording, instant))
             add_instant_states(&recording, instant);
     shuffle(&recording);
-    for (uint32_t i = 0; i < recording.states.count && i < how->states_max && holds; i++)
+    for (uint32_t i = 0; i < recording.states.count && i < options->states_max && holds; i++)
         holds = check_state(&recording, &recording.states.list[i], finding);
     free(recording.states.list);
     free(recording.states.slots);

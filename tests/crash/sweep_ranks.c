@@ -39,7 +39,7 @@ struct kill_point {
 struct run_files {
     struct rank_run *run;
     int fd;
-    char path[IO_PATH_BYTES_MAX], said_path[IO_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX], output_path[IO_PATH_BYTES_MAX];
 };
 
 const char *sweep_ranks_skip_reason(void)
@@ -53,7 +53,7 @@ static struct run_files open_run_files(const struct sweep *sweep)
 {
     struct run_files files;
     snprintf(files.path, sizeof files.path, "%s/run", sweep->crash_folder);
-    snprintf(files.said_path, sizeof files.said_path, "%s/notes_count", sweep->crash_folder);
+    snprintf(files.output_path, sizeof files.output_path, "%s/output", sweep->crash_folder);
     files.fd = open(files.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (files.fd < 0 || ftruncate(files.fd, sizeof *files.run))
         abort();
@@ -69,7 +69,7 @@ static void close_run_files(struct run_files *files)
     munmap(files->run, sizeof *files->run);
     close(files->fd);
     unlink(files->path);
-    unlink(files->said_path);
+    unlink(files->output_path);
 }
 
 static void write_rank_run(const struct run_files *files, const struct sweep *sweep,
@@ -95,7 +95,7 @@ static pid_t launch(const struct run_files *files, int ranks)
     pid_t child;
     snprintf(count, sizeof count, "%d", ranks);
     if (posix_spawn_file_actions_init(&actions) ||
-        posix_spawn_file_actions_addopen(&actions, 1, files->said_path,
+        posix_spawn_file_actions_addopen(&actions, 1, files->output_path,
                                          O_WRONLY | O_CREAT | O_TRUNC, 0666) ||
         posix_spawn_file_actions_adddup2(&actions, 1, 2) ||
         posix_spawn(&child, LAUNCHER, &actions, NULL, (char *const *)words, environ))
@@ -152,19 +152,19 @@ static int run_ranks(const struct run_files *files, int ranks, const struct kill
     return status;
 }
 
-/* ---- Checking what they leave. ---- */
+/* ---- Checking the remaining steps. ---- */
 
 static void explain_status(const struct run_files *files, int status, const char *who,
                            char why[CHECK_WHY_BYTES])
 {
-    char notes_count[600] = "";
-    FILE *file = fopen(files->said_path, "r");
-    if (file && fread(notes_count, 1, sizeof notes_count - 1, file) == 0)
-        snprintf(notes_count, sizeof notes_count, "nothing");
+    char output[600] = "";
+    FILE *file = fopen(files->output_path, "r");
+    if (file && fread(output, 1, sizeof output - 1, file) == 0)
+        snprintf(output, sizeof output, "nothing");
     if (file)
         fclose(file);
-    snprintf(why, CHECK_WHY_BYTES, "%s ended with %#x, saying %s", who, (unsigned)status,
-             notes_count);
+    snprintf(why, CHECK_WHY_BYTES, "%s ended with %#x and printed %s", who, (unsigned)status,
+             output);
 }
 
 /* A different number of ranks loads what was found, sweeps the folder and saves another step. */
@@ -191,8 +191,8 @@ static bool check_next_run(struct sweep *sweep, const struct run_files *files, i
     return check_folder(&after, sweep->check_io, sweep->folder, why);
 }
 
-static bool check_left(struct sweep *sweep, const struct run_files *files, unsigned notes_count,
-                       int next_ranks, char why[CHECK_WHY_BYTES])
+static bool check_remaining_steps(struct sweep *sweep, const struct run_files *files,
+                                  unsigned notes_count, int next_ranks, char why[CHECK_WHY_BYTES])
 {
     struct expected expected = {.plan = sweep->plan, .before = sweep->step_set};
     struct step_set found;
@@ -229,13 +229,13 @@ static bool kill_one(struct sweep *sweep, const struct run_files *files,
         explain_status(files, status, "nobody was killed, and the run", why);
     recorder_skip_syncs(true);
     holds =
-        holds &&
-        check_left(sweep, files, notes_count,
-                   pick_next_ranks(sweep->plan->ranks, kill_point->at + kill_point->after), why);
+        holds && check_remaining_steps(
+                     sweep, files, notes_count,
+                     pick_next_ranks(sweep->plan->ranks, kill_point->at + kill_point->after), why);
     recorder_skip_syncs(false);
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
-                 "%s, rank %d of %d killed at call %u%s (%u calls, %u notes_count): %s",
+                 "%s, rank %d of %d killed at call %u%s (%u calls, %u notes): %s",
                  sweep->plan->name, kill_point->rank, sweep->plan->ranks,
                  kill_point->at > 0 ? kill_point->at : kill_point->after,
                  kill_point->after > 0 ? " or later" : "", calls, notes_count, why);

@@ -1,6 +1,6 @@
 /*
- * sweep_ranks — real ranks under mpirun follow a plan and save, one of them is killed (SIGKILL),
- * and other ranks check what is left and continue with it.
+ * sweep_ranks — kills one of several real ranks that save under mpirun (SIGKILL); other ranks then
+ * check the remaining steps and continue from them.
  *
  *     sweep_ranks_each(&sweep, &counts, &finding);
  *

@@ -5,7 +5,7 @@
  *     tree_rename(&tree, 0, ".tmp-a", "a");
  *     tree_store(&tree, "/another/folder");    // as real files
  *
- * Nodes are numbered, and remain when their last name is removed, as an open file does. Errors (out
+ * Nodes have numbers. Like an open file, a node remains when its last name is removed. Errors (out
  * of memory, an unreadable file) end the program: this is for tests.
  *
  * Not thread-safe.

@@ -100,7 +100,7 @@ void contract_memory_is_zeroed_and_writable(const char *name)
             copy_through_pageable(device, stream, seen, memory, bytes);
             for (size_t at = 0; at < bytes; at++)
                 if (seen[at] != 0xee)
-                    fail_msg("byte %zu of kind %d is not as it was filled", at, kind);
+                    fail_msg("byte %zu of kind %d has the wrong value", at, kind);
             device->ops->mem_free(device, (enum mem_kind)kind, memory, bytes);
         }
     device->ops->stream_close(device, stream);

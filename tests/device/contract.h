@@ -6,7 +6,7 @@
 
 #include "device/device.h"
 
-/* Both fail the running test if there is no such backend or memory. */
+/* Both fail the running test on errors. */
 struct device *contract_open(const char *name);
 void *contract_allocate(struct device *device, enum mem_kind kind, size_t bytes);
 

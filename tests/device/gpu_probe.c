@@ -139,7 +139,7 @@ static void a_gpu_passed_to_a_virtual_machine_is_not_counted(void **state)
     expect_no_gpu();
 }
 
-static void hiding_all_gpus_is_not_reported_as_a_list(void **state)
+static void only_an_empty_or_invalid_list_hides_all_gpus(void **state)
 {
     (void)state;
     assert_true(gpu_probe_hides_all(""));
@@ -161,7 +161,7 @@ int main(void)
         CASE(a_gpu_without_a_device_file_is_reported_except_in_a_container),
         CASE(a_gpu_without_a_driver_is_found_on_the_bus),
         CASE(a_gpu_passed_to_a_virtual_machine_is_not_counted),
-        CASE(hiding_all_gpus_is_not_reported_as_a_list),
+        CASE(only_an_empty_or_invalid_list_hides_all_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static struct nvml *open_fake_nvml(const char *what)
 {
     struct nvml *nvml;
     struct err err = {0};
-    setenv("NVML_TWIN", what, 1);
+    setenv("NVML_FAKE", what, 1);
     assert_ok(nvml_open(&nvml, &err), &err);
     return nvml;
 }
@@ -57,7 +57,7 @@ static void a_missing_driver_is_reported(void **state)
     (void)state;
     struct nvml *nvml;
     struct err err = {0};
-    setenv("NVML_TWIN", "no-driver", 1);
+    setenv("NVML_FAKE", "no-driver", 1);
     assert_int_equal(nvml_open(&nvml, &err), -ENODEV);
     assert_non_null(strstr(err.what, "Driver Not Loaded"));
     assert_non_null(strstr(err.advice, "nvidia-smi"));

@@ -3,13 +3,13 @@
  * uses. Simulates a machine with one GPU, for machines without a driver; the real library may
  * behave differently.
  *
- * NVML_TWIN in the environment: "37" is the utilization in percent, "no-driver" makes
- * initialization fail, "silent" makes the GPU report nothing.
+ * NVML_FAKE in the environment: "37" is the utilization in percent, "no-driver" makes
+ * initialization fail, "silent" makes the GPU report no utilization.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#define TWIN_BUS "0000:01:00.0" /* of the first device of tests/cuda_on_cpu */
+#define FAKE_BUS "0000:01:00.0" /* of the first device of tests/cuda_on_cpu */
 
 /* From NVIDIA's nvml.h. */
 enum { SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, DRIVER_NOT_LOADED = 9 };
@@ -25,7 +25,7 @@ int nvmlDeviceGetUtilizationRates(void *device, unsigned rates[2]);
 
 static const char *get_behavior(void)
 {
-    const char *value = getenv("NVML_TWIN");
+    const char *value = getenv("NVML_FAKE");
     return value ? value : "0";
 }
 
@@ -57,7 +57,7 @@ int nvmlSystemGetDriverVersion(char *text, unsigned bytes)
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **device)
 {
-    if (strcmp(bus, TWIN_BUS) != 0)
+    if (strcmp(bus, FAKE_BUS) != 0)
         return NOT_FOUND;
     *device = &gpu;
     return SUCCESS;

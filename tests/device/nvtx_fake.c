@@ -1,6 +1,6 @@
 /*
  * nvtx_fake — a shared object that NVTX loads as a profiler (NVTX_INJECTION64_PATH). It writes one
- * line per event to the file named by NVTX_TWIN_LOG: "> step" when a span begins, "<" when it ends.
+ * line per event to the file named by NVTX_FAKE_LOG: "> step" when a span begins, "<" when it ends.
  * Spans come from one thread.
  */
 #include <nvtx3/nvToolsExt.h>
@@ -25,7 +25,7 @@ static int NVTX_API pop(void)
 
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
 {
-    const char *path = getenv("NVTX_TWIN_LOG");
+    const char *path = getenv("NVTX_FAKE_LOG");
     const NvtxExportTableCallbacks *callbacks = get_table(NVTX_ETID_CALLBACKS);
     NvtxFunctionTable table;
     unsigned count = 0;

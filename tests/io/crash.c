@@ -238,9 +238,10 @@ static const struct scenario scenarios[] = {
 static void assert_old_or_new(const struct scenario *s, unsigned kill_at)
 {
     if (!s->has_old() && !s->has_new())
-        fail_msg("%s, killed at call %u: neither the old nor the new is there", s->name, kill_at);
+        fail_msg("%s, killed at call %u: neither the old nor the new output exists", s->name,
+                 kill_at);
     if (count_final_entries() > 1)
-        fail_msg("%s, killed at call %u: something else appeared", s->name, kill_at);
+        fail_msg("%s, killed at call %u: an unexpected entry exists", s->name, kill_at);
 }
 
 static unsigned kill_at_each_call(const struct scenario *s)
@@ -289,7 +290,7 @@ static void a_kill_at_any_system_call_leaves_the_old_or_new_file(void **state)
             fail_msg("%s: only %u durable calls seen", scenarios[i].name, calls);
         kills += calls;
     }
-    print_message("%u kills, one at each durable call of %zu works\n", kills,
+    print_message("%u kills, one at each durable call of %zu scenarios\n", kills,
                   sizeof scenarios / sizeof scenarios[0]);
 }
 

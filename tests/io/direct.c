@@ -62,7 +62,7 @@ static void skip_without_direct(void)
     struct err err = {0};
     assert_ok(io_probe_folder(folder, false, &probe, &err), &err);
     if (probe.direct_status || probe.direct_offset_align_bytes > IO_ALIGN_BYTES)
-        test_skip("this file system takes no O_DIRECT in blocks of 4 KiB");
+        test_skip("this file system does not support O_DIRECT in 4 KiB blocks");
 }
 
 /* The number of cached pages of the file; skips if the kernel cannot report it. */
@@ -73,7 +73,7 @@ static uint64_t count_cached_pages(const char *path)
     long status = syscall(451 /* cachestat */, fd, whole, pages, 0);
     close(fd);
     if (status)
-        test_skip("this kernel has no cachestat (Linux 6.5 has)");
+        test_skip("cachestat needs Linux 6.5");
     return pages[0];
 }
 
@@ -161,7 +161,7 @@ static void expect_read(struct reader *reader, uint64_t offset, size_t bytes, si
         assert_memory_equal(memory + place, content + offset, expected);
     for (size_t i = 0; i < MEMORY_BYTES; i++)
         if ((i < begin || i >= end) && memory[i] != CANARY)
-            fail_msg("%zu bytes at %llu: byte %zu of memory was written over", bytes,
+            fail_msg("%zu bytes at %llu: byte %zu of memory was overwritten", bytes,
                      (unsigned long long)offset, i);
 }
 
@@ -194,7 +194,7 @@ static void unaligned_direct_reads_are_complete(void **state)
     struct reader reader = open_reader(IO_CACHE_NONE);
     expect_reads(&reader, IO_PADDED, true);
     assert_int_equal(count_direct_descriptors(), 1);
-    /* everything except the read at the file's end bypassed the cache */
+    /* all reads except the one at the file's end bypassed the cache */
     assert_in_range(count_cached_pages(in_folder("data")), 0, 64);
     close_reader(&reader);
     assert_int_equal(count_direct_descriptors(), 0);
@@ -227,7 +227,7 @@ static void without_o_direct_read_pages_are_dropped(void **state)
     (void)state;
     drop_page_cache(in_folder("data"));
     if (count_cached_pages(in_folder("data")) > 0)
-        test_skip("the page cache is all that there is of files here");
+        test_skip("files exist only in the page cache here");
     rejects_direct = true;
     struct reader reader = open_reader(IO_CACHE_AUTO);
     expect_reads(&reader, IO_PADDED | IO_NOREUSE, true);

@@ -93,7 +93,7 @@ static void only_the_nth_read_fails(void **state)
     assert_int_equal(counts.operations[FAULT_READ], DEPTH);
     assert_int_equal(counts.read_bytes, DEPTH * READ);
     assert_int_equal(counts.hits, 1);
-    assert_int_equal(counts.in_flight, 0);
+    assert_int_equal(counts.in_flight_requests, 0);
     assert_non_null(strstr(faulty->ops->name, "with faults"));
     close_all();
 }
@@ -106,13 +106,13 @@ static void a_held_read_does_not_block_others_and_completes_when_released(void *
     submit_reads(DEPTH);
     reap_all(DEPTH - 1);
     assert_int_equal(requests[0].result, -1);
-    assert_int_equal(io_fault_counts(faulty).held, 1);
+    assert_int_equal(io_fault_counts(faulty).held_operations, 1);
     assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 1, 5), 0);
     io_fault_release(faulty);
     reap_all(1);
     assert_int_equal(requests[0].result, READ);
     assert_memory_equal(data[0], content, READ);
-    assert_int_equal(io_fault_counts(faulty).held, 0);
+    assert_int_equal(io_fault_counts(faulty).held_operations, 0);
     close_all();
 }
 
@@ -153,12 +153,12 @@ static void a_held_request_is_cancelled_on_request_and_on_close(void **state)
     faulty->ops->cancel(queue, &requests[1]);
     reap_all(1);
     assert_int_equal(requests[1].result, -ECANCELED);
-    assert_int_equal(io_fault_counts(faulty).in_flight, 2);
+    assert_int_equal(io_fault_counts(faulty).in_flight_requests, 2);
     faulty->ops->queue_close(queue);
     assert_int_equal(requests[0].result, -ECANCELED);
     assert_int_equal(requests[2].result, -ECANCELED);
-    assert_int_equal(io_fault_counts(faulty).in_flight, 0);
-    assert_int_equal(io_fault_counts(faulty).held, 0);
+    assert_int_equal(io_fault_counts(faulty).in_flight_requests, 0);
+    assert_int_equal(io_fault_counts(faulty).held_operations, 0);
     faulty->ops->file_close(file);
     io_close(faulty);
 }
@@ -226,7 +226,7 @@ static int write_file(const char *rules, struct err *err)
     assert_ok(io_fault_open(folder, NULL, rules, &with, err), err);
     int status = io_write_file(with, in_folder("output"), copy, BYTES, false, err);
     assert_memory_equal(copy, content, BYTES); /* even if a bit flips in transit */
-    assert_int_equal(io_fault_counts(with).abandoned, 0);
+    assert_int_equal(io_fault_counts(with).unsafe_aborts, 0);
     io_close(with);
     return status;
 }
@@ -338,7 +338,7 @@ static void aborting_with_writes_in_flight_is_detected(void **state)
     struct io_request request = {.kind = IO_WRITE, .file = output, .data = content, .bytes = READ};
     assert_int_equal(faulty->ops->submit(queue, (struct io_request *[]){&request}, 1), 1);
     faulty->transactions->abort(transaction);
-    assert_int_equal(io_fault_counts(faulty).abandoned, 1);
+    assert_int_equal(io_fault_counts(faulty).unsafe_aborts, 1);
     close_all();
 }
 

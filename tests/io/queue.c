@@ -81,7 +81,7 @@ static void wait_until_held(unsigned count)
 static void skip_unless_calls_can_fail(void)
 {
     if (engines_current() == IO_ENGINE_URING && !syscalls_can_fail_rings())
-        test_skip("this kernel fails no entry of a ring on request (Linux 6.10 does)");
+        test_skip("making ring entries fail needs Linux 6.10");
 }
 
 static void reads_are_complete_except_at_the_end_of_file(void **state)
@@ -147,8 +147,7 @@ static void errors_are_returned_as_results(void **state)
     skip_unless_calls_can_fail();
     unsigned char data[16];
     struct err err = {0};
-    /* the kernel's EINVAL does not mean that our API was misused, nor its EBADMSG that content is
-     * bad */
+    /* a kernel EINVAL does not mean API misuse, nor EBADMSG bad content */
     static const int codes[] = {-EIO, -EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         syscalls_fail("pread", 1, codes[i]);

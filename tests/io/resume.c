@@ -165,7 +165,7 @@ static void a_live_writers_file_is_not_resumed(void **state)
         struct io_file *file = create(first, kind, "a");
         options.resume = IO_RESUME_NOW;
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
-        assert_string_equal(err.path, io->transactions->staging(first));
+        assert_string_equal(err.path, io->transactions->staging_path(first));
         assert_ok(io->transactions->finalize(first, file, 0, &err), &err);
         assert_int_equal(io->transactions->begin(io, &options, &second, &err), -EBUSY);
         io->transactions->abort(first);
@@ -222,7 +222,8 @@ static void a_replaced_file_is_not_resumed(void **state)
                      0);
     options.resume = IO_RESUME_NOW;
     assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
-    assert_int_not_equal(test_run("test -e '%s'/old", io->transactions->staging(transaction)), 0);
+    assert_int_not_equal(test_run("test -e '%s'/old", io->transactions->staging_path(transaction)),
+                         0);
     io->transactions->abort(transaction);
 }
 
@@ -239,11 +240,11 @@ static void long_names_are_resumed(void **state)
     struct io_transaction *transaction = NULL;
     char place[IO_PATH_BYTES_MAX];
     assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
-    snprintf(place, sizeof place, "%s", io->transactions->staging(transaction));
+    snprintf(place, sizeof place, "%s", io->transactions->staging_path(transaction));
     io->transactions->leave(transaction);
     options.resume = IO_RESUME_NOW;
     assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
-    assert_string_equal(io->transactions->staging(transaction), place);
+    assert_string_equal(io->transactions->staging_path(transaction), place);
     io->transactions->abort(transaction);
 }
 

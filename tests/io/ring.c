@@ -148,7 +148,7 @@ static void registered_buffers_are_used_by_index(void **state)
     assert_true(reads_match_everywhere(io, file, content, memory));
     io->ops->file_close(file);
     if (io_probe_uring_buffers())
-        test_skip("RLIMIT_MEMLOCK lets no memory be registered here");
+        test_skip("RLIMIT_MEMLOCK allows no registered memory here");
     unsigned count = syscalls_fixed_count();
     size_t reads = (MEMORY_BYTES - FILE_BYTES) / 250007 + 1;
     /* all except those that cross from one 16 MiB buffer into the next */
@@ -211,7 +211,7 @@ static void reads_work_beyond_the_locked_memory_limit(void **state)
     free(memory);
     free(content);
     if (without == CHILD_SKIPS)
-        test_skip("root can't become another user here");
+        test_skip("cannot switch from root to another user here");
     assert_int_equal(without, 0);
     assert_int_equal(with_little, 0);
 }
@@ -221,8 +221,7 @@ static void buffers_within_the_locked_memory_limit_are_registered(void **state)
 {
     (void)state;
     if (geteuid() != 0)
-        test_skip("what others of this user have locked counts too: needs root, to become a user "
-                  "of its own");
+        test_skip("needs root, to become a user without locked memory");
     unsigned char *content = make_file("data"),
                   *memory = aligned_alloc(IO_ALIGN_BYTES, MEMORY_BYTES);
     struct io_file *file;
@@ -234,7 +233,7 @@ static void buffers_within_the_locked_memory_limit_are_registered(void **state)
     free(memory);
     free(content);
     if (status == CHILD_SKIPS)
-        test_skip("root can't become another user here");
+        test_skip("cannot switch from root to another user here");
     assert_int_equal(status, 0);
 }
 
@@ -248,7 +247,7 @@ static void a_broken_ring_releases_everything(void **state)
 {
     (void)state;
     if (!syscalls_can_cancel_in_rings())
-        test_skip("a read of a pipe could not be ended reading_io this kernel (Linux 6.0 can)");
+        test_skip("cancelling a read of a pipe needs Linux 6.0");
     struct err err = {0};
     struct io_request *done, request, others[DEPTH - 1];
     unsigned char data[DEPTH][8], before[DEPTH][8];
@@ -322,7 +321,7 @@ static void a_queue_without_a_ring_uses_threads_unless_io_uring_is_required(void
     int by_name = child_without_rings(IO_ENGINE_URING, -EPERM, content);
     free(content);
     if (chosen == CHILD_SKIPS)
-        test_skip("this kernel takes no seccomp filter");
+        test_skip("this kernel does not support seccomp filters");
     assert_int_equal(chosen, 0);
     assert_int_equal(by_name, 0);
 }
@@ -350,7 +349,7 @@ static void threads_are_used_if_io_uring_is_forbidden(void **state)
     int status = child_wait(child);
     free(content);
     if (status == CHILD_SKIPS)
-        test_skip("this kernel takes no seccomp filter");
+        test_skip("this kernel does not support seccomp filters");
     assert_int_equal(status, 0);
 }
 

@@ -1,6 +1,6 @@
 /*
- * syscalls — records, fails, shortens or holds system calls made by io/, or kills the process at
- * one.
+ * syscalls — records, fails, shortens or holds io/'s system calls, or kills the process at one of
+ * them.
  *
  * Uses the linker's --wrap: every call from our object files passes through here. Durable calls
  * change what is on disk: mkdir create fallocate pwrite ftruncate fsync rename renameat2 link
@@ -43,7 +43,7 @@ bool syscalls_can_fail_rings(void);
 void syscalls_hold_reads(bool hold);
 unsigned syscalls_held_count(void);
 
-/* Makes waiting for rings fail. */
+/* Makes waits for ring completions fail. */
 void syscalls_break_rings(void);
 
 /* Whether the kernel can cancel ring operations in progress (Linux 6.0). */

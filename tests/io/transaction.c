@@ -117,7 +117,7 @@ static void finalize_sets_the_size(void **state)
     assert_true(info.st_blocks * 512 <= 8192); /* the unused reservation is released */
 }
 
-static void replacing_leaves_only_the_new_one(void **state)
+static void replacing_leaves_only_the_new_output(void **state)
 {
     (void)state;
     /* with and without RENAME_EXCHANGE */
@@ -153,11 +153,14 @@ static void ranks_join_the_first_ranks_staging_path(void **state)
     struct err err = {0};
     struct io_transaction_options options = {.path = in_folder("out"), .owner_id = "r"};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL, *third = NULL;
-    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &other, &err),
-              &err);
-    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &third, &err),
-              &err);
-    assert_string_equal(io->transactions->staging(first), io->transactions->staging(other));
+    assert_ok(
+        io->transactions->join(io, &options, io->transactions->staging_path(first), &other, &err),
+        &err);
+    assert_ok(
+        io->transactions->join(io, &options, io->transactions->staging_path(first), &third, &err),
+        &err);
+    assert_string_equal(io->transactions->staging_path(first),
+                        io->transactions->staging_path(other));
     assert_ok(transaction_case_put(first, "rank-0", "zero", &err), &err);
     assert_ok(transaction_case_put(other, "rank-1", "one", &err), &err);
     assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
@@ -185,8 +188,8 @@ static void ranks_write_their_ranges_of_one_file(void **state)
         memset(text + r * IO_ALIGN_BYTES, 'a' + r, IO_ALIGN_BYTES);
     text[WRITTEN_BYTES] = '\0';
     for (int r = 1; r < 3; r++)
-        assert_ok(io->transactions->join(io, &options, io->transactions->staging(sets[0]), &sets[r],
-                                         &err),
+        assert_ok(io->transactions->join(io, &options, io->transactions->staging_path(sets[0]),
+                                         &sets[r], &err),
                   &err);
     assert_int_equal(io->transactions->open(sets[1], "common", &files[1], &err), -ENOENT);
     assert_non_null(strstr(err.path, "common"));
@@ -213,8 +216,9 @@ static void only_the_first_rank_commits(void **state)
     struct err err = {0};
     struct io_transaction_options options = {.path = in_folder("out")};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL;
-    assert_ok(io->transactions->join(io, &options, io->transactions->staging(first), &other, &err),
-              &err);
+    assert_ok(
+        io->transactions->join(io, &options, io->transactions->staging_path(first), &other, &err),
+        &err);
     assert_int_equal(io->transactions->commit(other, &err), -EINVAL);
     assert_false(transaction_case_exists("out"));
     assert_ok(io->transactions->commit(first, &err), &err);
@@ -275,7 +279,7 @@ int main(void)
         CASE(a_removed_folder_is_renamed_durably_before_it_is_emptied),
         CASE(created_folders_are_durable),
         CASE(finalize_sets_the_size),
-        CASE(replacing_leaves_only_the_new_one),
+        CASE(replacing_leaves_only_the_new_output),
         CASE(ranks_join_the_first_ranks_staging_path),
         CASE(ranks_write_their_ranges_of_one_file),
         CASE(only_the_first_rank_commits),

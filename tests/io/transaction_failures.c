@@ -134,7 +134,7 @@ static void an_interrupted_call_is_retried(void **state)
     }
 }
 
-static void an_einval_of_the_kernel_is_not_wrong_usage(void **state)
+static void a_kernel_einval_is_not_reported_as_wrong_usage(void **state)
 {
     (void)state;
     static const int codes[] = {-EINVAL, -EBADMSG, -ENODATA, -EOPNOTSUPP};
@@ -162,7 +162,7 @@ static void an_einval_of_the_kernel_is_not_wrong_usage(void **state)
 
 /* The renames are, in order: the old entry to its backup; the new entry to its name, which fails;
  * the old entry back. */
-static void a_failed_replacement_restores_the_old_one(void **state)
+static void a_failed_replacement_restores_the_old_output(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -245,8 +245,8 @@ int main(void)
         CASE(a_failed_fsync_is_not_retried_and_fails_the_transaction),
         CASE(a_failure_at_any_operation_leaves_no_output),
         CASE(an_interrupted_call_is_retried),
-        CASE(an_einval_of_the_kernel_is_not_wrong_usage),
-        CASE(a_failed_replacement_restores_the_old_one),
+        CASE(a_kernel_einval_is_not_reported_as_wrong_usage),
+        CASE(a_failed_replacement_restores_the_old_output),
         CASE(an_unremovable_old_step_is_left_to_the_sweep),
         CASE(commits_work_without_renameat2_flags),
         CASE(a_dead_owners_late_commit_fails_after_the_sweep),

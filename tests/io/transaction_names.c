@@ -101,7 +101,7 @@ static void invalid_final_names_are_refused(void **state)
     assert_null(transaction);
 }
 
-static void long_names_still_have_temporary_ones(void **state)
+static void long_names_get_truncated_temporary_names(void **state)
 {
     (void)state;
     struct err err = {0};
@@ -186,7 +186,7 @@ int main(void)
         CASE(files_replace_only_files_and_folders_only_folders),
         CASE(names_in_a_transaction_are_private_and_unique),
         CASE(invalid_final_names_are_refused),
-        CASE(long_names_still_have_temporary_ones),
+        CASE(long_names_get_truncated_temporary_names),
         CASE(temporary_names_contain_the_final_name),
         CASE(a_transaction_of_a_relative_path_stays_in_its_folder),
     };

@@ -118,8 +118,8 @@ load_streams_real_photos() {
 
 save_resumes_and_loads_any_parts() {
   build save
-  same "$(./save heat 5)" "step 30 loaded in 5 parts: the same bits"
-  same "$(./save heat 7)" $'going on at step 30\nstep 60 loaded in 7 parts: the same bits'
+  same "$(./save heat 5)" "step 30 loaded in 5 parts: bit-identical"
+  same "$(./save heat 7)" $'continuing from step 30\nstep 60 loaded in 7 parts: bit-identical'
   millrace verify heat/step-00000060 >/dev/null
   # 60 steps in one process or in two give the same state
   build save
@@ -136,9 +136,9 @@ any_number_of_ranks_resumes_a_collective_save() {
   # shellcheck disable=SC2046
   cc -std=c11 -Wall -Wextra -Wpedantic -Werror "$TEST_SOURCE_DIR/examples/save_ranks.c" $(pkg-config --cflags --libs millrace_mpi) -o save_ranks
   ranks() { "$TEST_SOURCE_DIR/tests/support/mpirun.sh" "$1" ./save_ranks "$2"; }
-  same "$(ranks 4 ring)" $'4 ranks go on from step 0\nstep 10 is saved'
-  same "$(ranks 3 ring)" $'3 ranks go on from step 10\nstep 20 is saved'
-  same "$(./save_ranks alone)" $'1 ranks go on from step 0\nstep 10 is saved' # without mpirun: one rank
+  same "$(ranks 4 ring)" $'4 ranks continue from step 0\nstep 10 is saved'
+  same "$(ranks 3 ring)" $'3 ranks continue from step 10\nstep 20 is saved'
+  same "$(./save_ranks alone)" $'1 ranks continue from step 0\nstep 10 is saved' # without mpirun: one rank
   ranks 2 alone >/dev/null
   same "$(millrace ckpt hash ring)" "$(millrace ckpt hash alone)"
 }
@@ -188,7 +188,7 @@ target_link_libraries(save PRIVATE millrace::millrace)
 CMAKE
   cmake -G Ninja -S project -B project/build -DCMAKE_PREFIX_PATH="$(dirname "$library")" -DEXAMPLES="$TEST_SOURCE_DIR/examples" >/dev/null
   cmake --build project/build >/dev/null
-  contains "$(project/build/save plate)" "the same bits"
+  contains "$(project/build/save plate)" "bit-identical"
 }
 
 manual_pages_and_completions_are_installed() {

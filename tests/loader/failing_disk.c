@@ -133,7 +133,7 @@ static void a_failure_to_reap_reads_ends_the_run(void **state)
         snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some waits */
         struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules);
         assert_int_equal(deliver_to_error(&options, &err), -EIO);
-        assert_int_equal(io_fault_counts(options.io).in_flight, 0);
+        assert_int_equal(io_fault_counts(options.io).in_flight_requests, 0);
         io_close(options.io);
         fixture_remove(&fixture);
     }

@@ -126,7 +126,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     /* both batches are in that shard, so no index is being read while a read is held */
     options.batches_ahead = 2;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    while (io_fault_counts(options.io).held == 0)
+    while (io_fault_counts(options.io).held_operations == 0)
         gate_pause();
     assert_int_equal(loader_next(loader, &batch, &err), -ETIMEDOUT);
     assert_non_null(strstr(err.what, "waiting for a read of "));
@@ -136,7 +136,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     assert_true(watch.others >= 1); /* the wait is also logged, since closing may take as long */
     assert_int_equal(loader_next(loader, &batch, &again), -ETIMEDOUT);
     loader_close(loader);
-    assert_int_equal(io_fault_counts(options.io).in_flight, 0);
+    assert_int_equal(io_fault_counts(options.io).in_flight_requests, 0);
     io_close(options.io);
     fixture_remove(&fixture);
 }

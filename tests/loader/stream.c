@@ -175,7 +175,7 @@ static void every_engine_and_cache_mode_gives_the_same_bytes(void **state)
         struct io_options io = {.engine = engines[i % 2], .cache = caches[i / 2 % 3]};
         struct delivered delivered;
         struct err err;
-        const char *lack = engines_lack(io.engine);
+        const char *lack = engines_skip_reason(io.engine);
         if (lack)
             test_skip("%s", lack);
         options.single_pass = i >= 6;

@@ -65,7 +65,7 @@ static void each_dataset_is_drawn_in_order_without_gaps(void **state)
 
 /* In every prefix, each dataset's count deviates from its share by less than the number of
  * datasets. */
-static void every_stretch_of_a_mix_has_the_weights_shares(void **state)
+static void every_prefix_of_a_mix_follows_the_weights(void **state)
 {
     (void)state;
     for (size_t m = 0; m < MIXES; m++) {
@@ -310,7 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_dataset_is_drawn_in_order_without_gaps),
-        cmocka_unit_test(every_stretch_of_a_mix_has_the_weights_shares),
+        cmocka_unit_test(every_prefix_of_a_mix_follows_the_weights),
         cmocka_unit_test(ties_go_to_the_lower_index),
         cmocka_unit_test(a_common_divisor_of_weights_changes_no_position),
         cmocka_unit_test(positions_of_the_largest_mix_are_invertible),

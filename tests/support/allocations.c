@@ -12,17 +12,17 @@
 
 size_t allocations_ours(void)
 {
-    test_skip("a sanitizer owns malloc here");
+    test_skip("a sanitizer replaces malloc");
 }
 
 size_t allocations_others(void)
 {
-    test_skip("a sanitizer owns malloc here");
+    test_skip("a sanitizer replaces malloc");
 }
 
 #else
 
-extern char __executable_start, etext; /* set by the linker */
+extern char __executable_start, etext; /* defined by the linker */
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
 extern void *__libc_realloc(void *memory, size_t bytes);

@@ -1,5 +1,5 @@
 /*
- * allocations — counts how often the program's own code calls malloc and related functions.
+ * allocations — counts the program's calls of malloc and related functions.
  *
  * In a test program that lists support/allocations.c among its sources, the calls of all threads
  * are counted. A call is ours if it returns into the program's own text, which contains all of

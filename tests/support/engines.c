@@ -17,7 +17,7 @@ struct io_options engines_options(void)
     return (struct io_options){.engine = current};
 }
 
-const char *engines_lack(enum io_engine engine)
+const char *engines_skip_reason(enum io_engine engine)
 {
     static char line[ERR_LINE_BYTES_MAX];
     struct io *io;
@@ -32,9 +32,9 @@ const char *engines_lack(enum io_engine engine)
 int engines_run_one(enum io_engine engine, const struct CMUnitTest *tests, size_t count)
 {
     const char *name = engine == IO_ENGINE_URING ? "io_uring" : "threads";
-    const char *lack = engines_lack(engine);
+    const char *lack = engines_skip_reason(engine);
     if (lack) {
-        fprintf(stderr, "SKIPPED: the cases over %s: %s\n", name, lack);
+        fprintf(stderr, "SKIPPED: cases with %s: %s\n", name, lack);
         return 0;
     }
     current = engine;

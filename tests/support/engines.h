@@ -21,8 +21,8 @@ enum io_engine engines_current(void);
 /* Options with that engine; all other members are zero. */
 struct io_options engines_options(void);
 
-/* NULL if the engine is available here, otherwise why not. */
-const char *engines_lack(enum io_engine engine);
+/* NULL if the engine is available here, otherwise the reason. */
+const char *engines_skip_reason(enum io_engine engine);
 
 int engines_run_all(const struct CMUnitTest *tests, size_t count);
 int engines_run_one(enum io_engine engine, const struct CMUnitTest *tests, size_t count);

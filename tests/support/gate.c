@@ -36,7 +36,7 @@ void gate_pass(struct gate *gate)
     pthread_mutex_unlock(&gate->mutex);
 }
 
-void gate_await(struct gate *gate, unsigned count)
+void gate_wait_for_threads(struct gate *gate, unsigned count)
 {
     pthread_mutex_lock(&gate->mutex);
     while (gate->waiting_count < count)

@@ -1,11 +1,10 @@
 /*
- * gate — holds threads at a chosen place, so that a test controls what happens meanwhile,
- * regardless of the machine's speed.
+ * gate — holds threads at a chosen place, so that tests do not depend on timing.
  *
  *     gate_shut(&gate);
  *     ... start work that makes another thread call gate_pass(&gate) ...
- *     gate_await(&gate, 1);     // it is held now
- *     ... what must be possible meanwhile ...
+ *     gate_wait_for_threads(&gate, 1);     // that thread is held now
+ *     ... check what other threads can do ...
  *     gate_open(&gate);
  *
  * There is no timeout; the test program's time limit applies (TIMEOUT of mr_test).
@@ -37,7 +36,7 @@ void gate_open(struct gate *gate);
 /* Returns at once if the gate is open, otherwise when it is opened. */
 void gate_pass(struct gate *gate);
 /* Waits until this many threads are held. */
-void gate_await(struct gate *gate, unsigned count);
+void gate_wait_for_threads(struct gate *gate, unsigned count);
 
 /* Yields briefly to other threads: the body of a polling loop. */
 void gate_pause(void);

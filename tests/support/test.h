@@ -39,11 +39,11 @@ int test_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int test_run_output(char *text, size_t bytes, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The first Python that has the module (of MILLRACE_PYTHON, build/oracles/bin/python,
- * /usr/bin/python3, python3); skips the test if none has it. The string stays valid. */
+/* The first Python with the module, among MILLRACE_PYTHON, build/oracles/bin/python,
+ * /usr/bin/python3 and python3; skips the test if none has it. The string stays valid. */
 const char *test_need_python(const char *module);
 
-/* Whether a sanitizer is active, which slows everything down, so tests should use smaller sizes. */
+/* Whether a sanitizer is active: it is slow, so tests should use smaller sizes. */
 bool test_is_sanitized(void);
 
 /* The resident memory of this process in bytes. */

@@ -48,7 +48,7 @@ static void note(void *context, const struct trainer_report *report)
         return;
     bool holds = passing->held_until > 0 && report->step == passing->held_until;
     if (holds)
-        gate_await(&disk, 1);
+        gate_wait_for_threads(&disk, 1);
     ahead_ns += passing->minutes[report->step] * minute_ns;
     if (holds)
         gate_open(&disk);

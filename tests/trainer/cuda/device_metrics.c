@@ -19,7 +19,7 @@ static void metrics_are_read_on_request(void **state)
     order_set(0);
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, DTYPE_BF16, 0, &ops, &err), &err);
-    setenv("NVML_TWIN", "64", 1);
+    setenv("NVML_FAKE", "64", 1);
     device_metrics_open(&metrics, ops);
     struct device_mem_info info;
     device->ops->mem_info(device, &info);
@@ -32,7 +32,7 @@ static void metrics_are_read_on_request(void **state)
     assert_true(values.device_taken_bytes >= values.device_used_bytes);
     assert_true(values.device_taken_bytes < info.total_bytes);
     assert_true(values.process_bytes > 0);
-    setenv("NVML_TWIN", "silent", 1);
+    setenv("NVML_FAKE", "silent", 1);
     assert_true(device_metrics_read(&metrics, 1).utilization_share < 0);
     device_metrics_close(&metrics);
     ops_close(ops);
@@ -49,7 +49,7 @@ static void a_device_without_nvml_reports_the_other_metrics(void **state)
     order_set(0);
     assert_ok(device_open("cuda", &device, &err), &err);
     assert_ok(ops_open(device, DTYPE_F32, 0, &ops, &err), &err);
-    setenv("NVML_TWIN", "no-driver", 1);
+    setenv("NVML_FAKE", "no-driver", 1);
     device_metrics_open(&metrics, ops);
     struct trainer_device_metrics values = device_metrics_read(&metrics, 256e9);
     assert_true(values.utilization_share < 0);

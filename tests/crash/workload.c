@@ -1,7 +1,7 @@
 /*
- * subject — see subject.h.
+ * workload — see workload.h.
  */
-#include "tests/crash/subject.h"
+#include "tests/crash/workload.h"
 
 #include "base/json/jsonx.h"
 #include "ckpt/ckpt.h"
@@ -102,7 +102,8 @@ static int open_saver(const struct plan *plan, struct io *io, const char *folder
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
                                          .comm = comm,
-                                         .layout = plan->is_full ? CKPT_CONSOLIDATED : CKPT_SHARDED,
+                                         .layout = plan->is_consolidated ? CKPT_CONSOLIDATED
+                                                                         : CKPT_SHARDED,
                                          .groups_count = 1,
                                          .keep.last = plan->keep,
                                          .run_id = "crash",
@@ -139,10 +140,10 @@ static int run_session(const struct session *session, struct comm *comm, unsigne
     int status = open_saver(plan, session->io, session->folder, comm, &arrays, &saver, err);
     for (unsigned i = next; i < end && !status; i++) {
         if (is_first)
-            report_note(session, SUBJECT_BEGUN(i));
+            report_note(session, WORKLOAD_BEGUN(i));
         status = save_one(saver, &arrays, plan->saves[i], err);
         if (is_first && !status)
-            report_note(session, SUBJECT_DONE(i));
+            report_note(session, WORKLOAD_DONE(i));
         next = i + 1;
     }
     ckpt_saver_close(saver);
@@ -171,8 +172,8 @@ static void extend_session(struct session *session)
         session->end++;
 }
 
-int subject_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
-                     atomic_uint *notes_count, struct err *err)
+int workload_run_rank(const struct plan *plan, struct io *io, const char *folder, struct comm *comm,
+                      atomic_uint *notes_count, struct err *err)
 {
     struct session session = {.plan = plan, .io = io, .folder = folder, .notes_count = notes_count};
     int status = 0;
@@ -183,8 +184,8 @@ int subject_run_rank(const struct plan *plan, struct io *io, const char *folder,
     return status;
 }
 
-unsigned subject_run(const struct plan *plan, struct io *io, const char *folder,
-                     void (*revive)(void), atomic_uint *notes_count)
+unsigned workload_run(const struct plan *plan, struct io *io, const char *folder,
+                      void (*revive)(void), atomic_uint *notes_count)
 {
     struct session session = {.plan = plan, .io = io, .folder = folder, .notes_count = notes_count};
     unsigned failed_count = 0;
@@ -215,28 +216,28 @@ static int acquire_and_save(const struct plan *plan, struct io *io, const char *
     return status;
 }
 
-int subject_save_once(const struct plan *plan, struct io *io, const char *folder,
-                      struct plan_save save, struct err *err)
+int workload_save_once(const struct plan *plan, struct io *io, const char *folder,
+                       struct plan_save save, struct err *err)
 {
     return acquire_and_save(plan, io, folder, &save, err);
 }
 
-int subject_acquire_once(const struct plan *plan, struct io *io, const char *folder,
-                         struct err *err)
+int workload_acquire_once(const struct plan *plan, struct io *io, const char *folder,
+                          struct err *err)
 {
     return acquire_and_save(plan, io, folder, NULL, err);
 }
 
 /* ---- Loading. ---- */
 
-int subject_load(const struct plan *plan, struct io *io, const char *step_path,
-                 uint64_t *ret_version, struct err *err)
+int workload_load(const struct plan *plan, struct io *io, const char *step_path,
+                  uint64_t *ret_version, struct err *err)
 {
-    return subject_load_part(plan, io, step_path, 0, 1, ret_version, err);
+    return workload_load_part(plan, io, step_path, 0, 1, ret_version, err);
 }
 
-int subject_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
-                      int ranks, uint64_t *ret_version, struct err *err)
+int workload_load_part(const struct plan *plan, struct io *io, const char *step_path, int rank,
+                       int ranks, uint64_t *ret_version, struct err *err)
 {
     struct arrays arrays = make_arrays(plan, rank, ranks);
     struct ckpt_reader *reader = NULL;

@@ -1,19 +1,19 @@
 /*
- * recorder_inside — internal interface of the recorder: recorder.c records and decides,
+ * recorder_internal — internal interface of the recorder: recorder.c records and decides,
  * recorder_calls.c wraps the calls.
  *
- * A wrapper of a call on names is
+ * A wrapper of a name operation has this form:
  *
  *     if (recorder_before_call(HALF_NONE) == CALL_FAILS) fail;
  *     recorder_lock();
  *     make the call, and if it succeeded record it;
  *     recorder_unlock();
  *
- * so that such calls are recorded in the kernel's order. Writes and fsyncs are made without the
- * lock, between recording their beginning and their end.
+ * The lock makes the records follow the kernel's order. Writes and fsyncs run without the lock;
+ * their beginning and end are recorded separately.
  */
-#ifndef MILLRACE_TESTS_CRASH_RECORDER_INSIDE_H
-#define MILLRACE_TESTS_CRASH_RECORDER_INSIDE_H
+#ifndef MILLRACE_TESTS_CRASH_RECORDER_INTERNAL_H
+#define MILLRACE_TESTS_CRASH_RECORDER_INTERNAL_H
 
 #include "tests/crash/recorder.h"
 
