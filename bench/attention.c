@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    TOKENS_TOTAL = 16384, /* total over all sequences; a longer sequence runs alone */
+    TOKENS_TOTAL = 16384, /* total over all sequences; longer sequences run one at a time */
     COLUMNS = 2048,       /* total over all heads */
     ROUNDS = 7,
     PASSES = 5, /* per round, queued without waiting */

@@ -3,8 +3,7 @@
 # a driver, because the static runtime searches for it at first use.
 #
 #   MR_CUDA_FOUND     a toolkit and a C++ compiler exist: the tests include the backend
-#   MR_CUDA_PROGRAM   programs include it too; requires gcc and no sanitizers, which do not support
-#                     the runtime
+#   MR_CUDA_PROGRAM   programs include it too; requires gcc; sanitizers do not support the runtime
 
 set(MR_CUDA AUTO CACHE STRING "the CUDA backend: AUTO (if a toolkit is found), ON or OFF")
 set_property(CACHE MR_CUDA PROPERTY STRINGS AUTO ON OFF)

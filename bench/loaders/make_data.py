@@ -13,7 +13,7 @@ Each contains the formats that its jobs read: photos/ (an image folder), millrac
 ffcv.beton. Formats of loaders that are not installed are left out. Copies are hard links in photos/
 and full copies in shards.
 
-All formats are made from photos/, whose JPEGs have no restart markers. Markers make files about 3 %
+All formats are made from photos/. Its JPEGs have no restart markers. Markers make files about 3 %
 larger and help only decoders that cut out parts, so only millrace/ has them, added losslessly by
 `convert dataset`. All loaders therefore decode the same pixels, except that FFCV encodes its JPEGs
 itself, at the same size and quality. wds/ and mds/ contain the files of photos/ unchanged.
@@ -97,21 +97,21 @@ def write_imagenet_like(photos, out, copies):
     """Crops the center to 4:3 and scales down. Skips smaller photos, which would compress
     unrealistically well if scaled up."""
     from PIL import Image, ImageOps
-    made, left_out = 0, 0
+    written_count, skipped_count = 0, 0
     for path in sorted(photos.glob("*/*.jpg")):
         image = Image.open(path).convert("RGB")
         size = IMAGENET_SIDES if image.width >= image.height else IMAGENET_SIDES[::-1]
         if image.width < size[0] or image.height < size[1]:
-            left_out += 1
+            skipped_count += 1
             continue
         target, encoded = out / "photos" / path.parent.name / path.name, io.BytesIO()
         target.parent.mkdir(parents=True, exist_ok=True)
-        subsampling = "4:2:0" if made % IMAGENET_SUBSAMPLED_EVERY == 0 else "4:4:4"
+        subsampling = "4:2:0" if written_count % IMAGENET_SUBSAMPLED_EVERY == 0 else "4:4:4"
         ImageOps.fit(image, size, Image.LANCZOS).save(encoded, "jpeg", quality=IMAGENET_QUALITY, subsampling=subsampling)
         add_copies(target, encoded.getvalue(), copies)
-        made += 1
-    print(f"make_data: imagenet: {made} photos; {left_out} are smaller than {IMAGENET_SIDES[0]} x {IMAGENET_SIDES[1]} and left out", file=sys.stderr)
-    if not made:
+        written_count += 1
+    print(f"make_data: imagenet: {written_count} photos; {skipped_count} are smaller than {IMAGENET_SIDES[0]} x {IMAGENET_SIDES[1]} and skipped", file=sys.stderr)
+    if not written_count:
         sys.exit(f"make_data: {photos}: no photo is large enough for --imagenet-like")
 
 

@@ -17,17 +17,17 @@
 #include <string.h>
 
 enum {
-    SHORT_BYTES_MAX = 64,
+    SHORT_WORD_BYTES_MAX = 64,
     CACHE_SLOTS = 1 << 14, /* 48 bytes each: 768 KiB, about the size of a core's L2 cache */
-    CACHE_TEXT_BYTES_MAX = 30,
-    CACHE_TOKENS_MAX = 8,
+    CACHED_WORD_BYTES_MAX = 30,
+    CACHED_WORD_TOKENS_MAX = 8,
 };
 
 /* bytes: 0 if the slot is empty. */
 struct cached_word {
-    uint16_t tokens[CACHE_TOKENS_MAX];
+    uint16_t tokens[CACHED_WORD_TOKENS_MAX];
     uint8_t bytes, tokens_count;
-    uint8_t text[CACHE_TEXT_BYTES_MAX];
+    uint8_t text[CACHED_WORD_BYTES_MAX];
 };
 static_assert(sizeof(struct cached_word) == 48, "CACHE_SLOTS assumes this size");
 
@@ -73,9 +73,9 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
 
 /* Merges in place and returns the number of tokens left. ranks[i]: rank of the pair of tokens i and
  * i + 1. */
-static size_t merge_short(const struct bpe *bpe, uint16_t *tokens, size_t count)
+static size_t merge_short_word(const struct bpe *bpe, uint16_t *tokens, size_t count)
 {
-    uint16_t ranks[SHORT_BYTES_MAX];
+    uint16_t ranks[SHORT_WORD_BYTES_MAX];
     /* An empty slot's rank is BPE_NONE. */
     for (size_t i = 0; i + 1 < count; i++)
         ranks[i] = bpe_find_pair(bpe, tokens[i], tokens[i + 1])->rank;
@@ -154,7 +154,7 @@ static int reserve_nodes(struct bpe_encoder *encoder, size_t count, struct err *
                : err_set(err, -ENOMEM, "out of memory for a word of %zu bytes", count);
 }
 
-static void merge_long(struct bpe_encoder *encoder)
+static void merge_long_word(struct bpe_encoder *encoder)
 {
     struct node *nodes = encoder->nodes;
     while (encoder->heap_count > 0) {
@@ -175,8 +175,8 @@ static void merge_long(struct bpe_encoder *encoder)
     }
 }
 
-static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
-                       struct str *tokens, struct err *err)
+static int encode_long_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                            struct str *tokens, struct err *err)
 {
     int status = reserve_nodes(encoder, bytes, err);
     if (status)
@@ -188,7 +188,7 @@ static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t 
     encoder->heap_count = 0;
     for (size_t i = 0; i + 1 < bytes; i++)
         push_candidate(encoder, (uint32_t)i);
-    merge_long(encoder);
+    merge_long_word(encoder);
     for (uint32_t i = 0; i != NODE_NONE; i = encoder->nodes[i].next) {
         bytes_put_u16(tokens->data + tokens->bytes, encoder->nodes[i].token);
         tokens->bytes += BPE_TOKEN_BYTES;
@@ -196,11 +196,11 @@ static int encode_long(struct bpe_encoder *encoder, const uint8_t *word, size_t 
     return 0;
 }
 
-static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
-                         struct str *tokens)
+static void encode_short_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                              struct str *tokens)
 {
     struct cached_word *slot = NULL;
-    if (bytes <= CACHE_TEXT_BYTES_MAX) {
+    if (bytes <= CACHED_WORD_BYTES_MAX) {
         slot = &encoder->cache[hash_64(word, bytes) % CACHE_SLOTS];
         if (slot->bytes == bytes && memcmp(slot->text, word, bytes) == 0) {
             size_t found_bytes = slot->tokens_count * (size_t)BPE_TOKEN_BYTES;
@@ -209,13 +209,13 @@ static void encode_short(struct bpe_encoder *encoder, const uint8_t *word, size_
             return;
         }
     }
-    uint16_t merged[SHORT_BYTES_MAX];
+    uint16_t merged[SHORT_WORD_BYTES_MAX];
     for (size_t i = 0; i < bytes; i++)
         merged[i] = encoder->bpe->bytes[word[i]];
-    size_t count = merge_short(encoder->bpe, merged, bytes);
+    size_t count = merge_short_word(encoder->bpe, merged, bytes);
     memcpy(tokens->data + tokens->bytes, merged, count * BPE_TOKEN_BYTES);
     tokens->bytes += count * BPE_TOKEN_BYTES;
-    if (slot && count <= CACHE_TOKENS_MAX) {
+    if (slot && count <= CACHED_WORD_TOKENS_MAX) {
         slot->bytes = (uint8_t)bytes;
         slot->tokens_count = (uint8_t)count;
         memcpy(slot->text, word, bytes);
@@ -233,10 +233,10 @@ int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, stru
         size_t end = bpe_word_end(text, bytes, at);
         const uint8_t *word = (const uint8_t *)text + at;
         int status = 0;
-        if (end - at <= SHORT_BYTES_MAX)
-            encode_short(encoder, word, end - at, tokens);
+        if (end - at <= SHORT_WORD_BYTES_MAX)
+            encode_short_word(encoder, word, end - at, tokens);
         else
-            status = encode_long(encoder, word, end - at, tokens, err);
+            status = encode_long_word(encoder, word, end - at, tokens, err);
         if (status)
             return status;
         at = end;

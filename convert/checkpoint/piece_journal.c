@@ -63,7 +63,7 @@ static int read_entries(struct piece_journal *journal, uint64_t pieces_count, st
     return 0;
 }
 
-/* Writes the path of a file in the target's folder that is never committed. */
+/* Writes the path of the journal, next to the target. */
 static int write_journal_path(const char *target, char *path, struct err *err)
 {
     size_t bytes = strlen(target), begin;
@@ -72,7 +72,7 @@ static int write_journal_path(const char *target, char *path, struct err *err)
     for (begin = bytes; begin > 0 && target[begin - 1] != '/';)
         begin--;
     if (bytes + 16 + sizeof JOURNAL_SUFFIX > IO_PATH_BYTES_MAX)
-        return err_errno(err, -ENAMETOOLONG, "could not name a journal");
+        return err_errno(err, -ENAMETOOLONG, "could not create a journal");
     if (bytes - begin <= TARGET_NAME_BYTES_MAX)
         snprintf(path, IO_PATH_BYTES_MAX, "%.*s" JOURNAL_SUFFIX, (int)bytes, target);
     else

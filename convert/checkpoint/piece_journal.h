@@ -7,7 +7,7 @@
  *     4 u32  CRC32C of {u64 number of the piece, the u32 above}; any other value voids the entry
  *
  * The journal is neither synced nor trusted: a resumed conversion compares the CRCs with the
- * target's staging data. If an entry is lost or torn, its piece is made again.
+ * target's staging data. If an entry is lost or torn, its piece is generated again.
  *
  * Any thread may call find and record.
  */

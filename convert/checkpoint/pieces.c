@@ -1,8 +1,8 @@
 /*
  * pieces — see pieces.h. States of a worker's slot:
  *
- *     free ── made ── being written ── recorded in the journal ── free
- *       └─── being read back ── its CRC matches ───────────────────┘
+ *     free ── generated ── being written ── recorded in the journal ── free
+ *       └───── being read back ── its CRC matches ──────────────────────┘
  */
 #include "convert/checkpoint/pieces.h"
 

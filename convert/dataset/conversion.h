@@ -30,7 +30,7 @@ int conversion_check_target(struct conversion *conversion, struct err *err);
 int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
 /* Fails if another conversion has taken over the target. Call before committing anything. */
 int conversion_check_ownership(const struct conversion *conversion, struct err *err);
-/* Removes the lock's files from the dataset, whose folder users copy and compare, then unlocks.
+/* Removes the lock's files, because users copy and compare the dataset's folder, then unlocks.
  * Keeps the files if another conversion has taken over the target. */
 void conversion_release_target(struct conversion *conversion);
 

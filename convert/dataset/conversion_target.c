@@ -90,7 +90,7 @@ static int find_complete(struct conversion *conversion, bool *ret_complete, stru
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
             samples += output_shard_at(output, shard)->summary.samples;
     }
-    if (samples != conversion->source->items && !conversion->options->skip_errors)
+    if (samples != conversion->source->items_count && !conversion->options->skip_errors)
         *ret_complete = false;
     if (*ret_complete)
         log_line(conversion->options->log, LOG_INFO, "%s is already complete",

@@ -22,14 +22,14 @@
 
 enum { PROGRESS_INTERVAL_MS = 100 };
 
-static void report_progress(struct conversion *conversion, uint64_t items_done, bool last)
+static void report_progress(struct conversion *conversion, uint64_t items_done, bool is_last)
 {
     const struct convert_options *options = conversion->options;
     uint64_t now = clock_now_ns();
-    if (!options->progress || (!last && now < conversion->next_progress_ns))
+    if (!options->progress || (!is_last && now < conversion->next_progress_ns))
         return;
     conversion->next_progress_ns = now + (uint64_t)PROGRESS_INTERVAL_MS * 1000000;
-    options->progress(options->progress_context, items_done, conversion->source->items,
+    options->progress(options->progress_context, items_done, conversion->source->items_count,
                       conversion->bytes_done, conversion->source->bytes);
 }
 
@@ -69,7 +69,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
     uint64_t skipped = count_skipped(conversion);
     bool too_many = options->errors_max >= 0 && skipped > (uint64_t)options->errors_max;
     if (options->errors_max_fraction > 0 &&
-        (double)skipped > options->errors_max_fraction * (double)conversion->source->items)
+        (double)skipped > options->errors_max_fraction * (double)conversion->source->items_count)
         too_many = true;
     if (!too_many)
         return 0;
@@ -116,7 +116,7 @@ static int check_stop(const struct conversion *conversion, struct err *err)
 
 static int convert_items(struct conversion *conversion, struct err *err)
 {
-    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items;
+    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items_count;
     struct pipeline *pipeline = NULL;
     for (uint32_t i = 0; i < conversion->outputs_count; i++) {
         next_items[i] = conversion->outputs[i].next_item;
@@ -124,7 +124,7 @@ static int convert_items(struct conversion *conversion, struct err *err)
     }
     int status =
         pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
-    for (uint64_t position = first; position < conversion->source->items && !status;) {
+    for (uint64_t position = first; position < conversion->source->items_count && !status;) {
         struct pipeline_item *item;
         status = check_stop(conversion, err);
         if (status || !pipeline_next(pipeline, PROGRESS_INTERVAL_MS, &item)) {
@@ -139,7 +139,8 @@ static int convert_items(struct conversion *conversion, struct err *err)
     }
     pipeline_close(pipeline);
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
-        status = end_shard(conversion, &conversion->outputs[i], conversion->source->items, err);
+        status =
+            end_shard(conversion, &conversion->outputs[i], conversion->source->items_count, err);
     return status;
 }
 
@@ -170,7 +171,7 @@ static int commit(struct conversion *conversion, struct err *err)
         status = conversion->is_replacement ? commit_replacements(conversion, err)
                                             : remove_journal(conversion, err);
     if (!status)
-        report_progress(conversion, conversion->source->items, true);
+        report_progress(conversion, conversion->source->items_count, true);
     return status;
 }
 

@@ -176,7 +176,7 @@ static int load_shard(const struct journal_reader *reader, const struct json_t *
     shard.split = (uint32_t)split;
     shard.summary.xxh3 = strtoull(hex, NULL, 16);
     shard.summary.index_crc32c = (uint32_t)crc;
-    if (number != output_shards_count(output) || shard.next_item > output->source->items ||
+    if (number != output_shards_count(output) || shard.next_item > output->source->items_count ||
         shard.next_item < output->next_item)
         return reject(reader, -EBADMSG, offset, "the shards in the journal are out of order");
     for (size_t i = 0; i < jsonx_count(fields); i++) {

@@ -4,7 +4,7 @@
  * The first line of TARGET/.millrace-convert.jsonl is {"millrace_convert":3,"identity":"16
  * hex","splits":["train",...]}; each complete shard adds a line (struct output_shard, and the field
  * names of its split up to then). The file is rewritten durably after each shard, and removed once
- * dataset.json exists. A shard that the journal does not list is made again, with the same bytes.
+ * dataset.json exists. Shards missing from the journal are written again, with the same bytes.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_JOURNAL_H
 #define MILLRACE_CONVERT_DATASET_DATASET_JOURNAL_H

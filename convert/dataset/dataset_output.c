@@ -93,7 +93,8 @@ static int restore_shards(struct output *output, const struct dataset *dataset, 
 {
     int status = 0;
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
-        struct output_shard shard = {.split = output->split, .next_item = output->source->items};
+        struct output_shard shard = {.split = output->split,
+                                     .next_item = output->source->items_count};
         shard.summary.samples = dataset->shards[i].samples;
         shard.summary.file_bytes = dataset->shards[i].file_bytes;
         status = output_restore(output, &shard, err);

@@ -50,10 +50,10 @@ static bool can_claim(const struct pipeline *pipeline)
 static bool claim_slot(struct pipeline *pipeline, struct slot **ret_slot)
 {
     pthread_mutex_lock(&pipeline->mutex);
-    while (!pipeline->stop && pipeline->next_claimed < pipeline->source->items &&
+    while (!pipeline->stop && pipeline->next_claimed < pipeline->source->items_count &&
            !can_claim(pipeline))
         pthread_cond_wait(&pipeline->slot_freed, &pipeline->mutex);
-    bool taken = !pipeline->stop && pipeline->next_claimed < pipeline->source->items;
+    bool taken = !pipeline->stop && pipeline->next_claimed < pipeline->source->items_count;
     if (taken) {
         uint64_t position = pipeline->next_claimed++;
         struct slot *slot = &pipeline->slots[position % pipeline->slots_count];
@@ -140,7 +140,7 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
 
 bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item)
 {
-    assert(pipeline->next_delivered < pipeline->source->items);
+    assert(pipeline->next_delivered < pipeline->source->items_count);
     uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S),
                              (long)(until_ns % CLOCK_NS_PER_S)};

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct contents {
+struct folder_contents {
     bool has_dataset, has_journal;
     struct str shard_names, folder_names, other_names; /* each name with its NUL */
 };
@@ -25,7 +25,7 @@ static bool is_shard_name(const char *name)
 
 static int classify_entry(void *context, const struct io_entry *entry)
 {
-    struct contents *contents = context;
+    struct folder_contents *contents = context;
     const char *name = entry->name;
     bool file = entry->kind == IO_ENTRY_FILE;
     if (strncmp(name, IO_TEMPORARY_PREFIX, strlen(IO_TEMPORARY_PREFIX)) == 0 ||
@@ -44,17 +44,17 @@ static int classify_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-static void contents_deinit(struct contents *contents)
+static void contents_deinit(struct folder_contents *contents)
 {
     str_deinit(&contents->shard_names);
     str_deinit(&contents->folder_names);
     str_deinit(&contents->other_names);
 }
 
-static int list_contents(struct io *io, const char *folder, struct contents *contents,
+static int list_contents(struct io *io, const char *folder, struct folder_contents *contents,
                          struct err *err)
 {
-    *contents = (struct contents){0};
+    *contents = (struct folder_contents){0};
     int status = io->names->list(io, folder, classify_entry, contents, err);
     if (!status && (str_status(&contents->shard_names) || str_status(&contents->folder_names) ||
                     str_status(&contents->other_names)))
@@ -62,7 +62,7 @@ static int list_contents(struct io *io, const char *folder, struct contents *con
     return status;
 }
 
-static bool is_empty(const struct contents *contents)
+static bool is_empty(const struct folder_contents *contents)
 {
     return !contents->has_dataset && !contents->has_journal && contents->shard_names.bytes == 0 &&
            contents->folder_names.bytes == 0 && contents->other_names.bytes == 0;
@@ -113,7 +113,7 @@ int target_examine(struct io *io, const struct convert_options *options,
                    enum target_state *ret_state, struct err *err)
 {
     struct io_stat info;
-    struct contents contents = {0};
+    struct folder_contents contents = {0};
     uint32_t complete_count = 0;
     int status = io->names->stat(io, options->target, &info, err);
     if (status == -ENOENT) {
@@ -142,7 +142,7 @@ int target_examine(struct io *io, const struct convert_options *options,
 static int check_replaceable_folder(struct io *io, const char *folder, struct err *err)
 {
     struct io_stat info;
-    struct contents contents = {0};
+    struct folder_contents contents = {0};
     int status = io->names->stat(io, folder, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
@@ -185,7 +185,7 @@ static int remove_entry(struct io *io, const char *folder, const char *name, str
 int target_clear_folder(struct io *io, const char *target, struct err *err)
 {
     struct io_stat info;
-    struct contents contents = {0}, remaining = {0};
+    struct folder_contents contents = {0}, remaining = {0};
     int status = io->names->stat(io, target, &info, err);
     if (status)
         return status == -ENOENT ? 0 : status;
@@ -238,41 +238,40 @@ void target_remove_owner_records(struct io *io, const char *target)
     str_deinit(&names);
 }
 
-struct leftovers {
+struct stale_folders {
     char prefix[IO_PATH_BYTES_MAX + 32];
     struct str names;
 };
 
-static int collect_leftover(void *context, const struct io_entry *entry)
+static int collect_stale_folder(void *context, const struct io_entry *entry)
 {
     enum { NONCE_DIGITS = 16 };
-    struct leftovers *leftovers = context;
-    size_t bytes = strlen(leftovers->prefix);
-    if (entry->kind == IO_ENTRY_FOLDER && strncmp(entry->name, leftovers->prefix, bytes) == 0 &&
+    struct stale_folders *stale = context;
+    size_t bytes = strlen(stale->prefix);
+    if (entry->kind == IO_ENTRY_FOLDER && strncmp(entry->name, stale->prefix, bytes) == 0 &&
         strlen(entry->name) == bytes + NONCE_DIGITS)
-        str_add(&leftovers->names, entry->name, strlen(entry->name) + 1);
+        str_add(&stale->names, entry->name, strlen(entry->name) + 1);
     return 0;
 }
 
 int target_sweep_siblings(struct io *io, const char *target, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];
-    struct leftovers leftovers = {0};
+    struct stale_folders stale = {0};
     int status = io_join_path("", target, path, err);
     if (status)
         return status;
     for (size_t bytes = strlen(path); bytes > 1 && path[bytes - 1] == '/'; bytes--)
         path[bytes - 1] = '\0';
     const char *slash = strrchr(path, '/');
-    snprintf(leftovers.prefix, sizeof leftovers.prefix,
-             IO_TEMPORARY_PREFIX "%s-" OUTPUT_OWNER "-0-", slash ? slash + 1 : path);
+    snprintf(stale.prefix, sizeof stale.prefix, IO_TEMPORARY_PREFIX "%s-" OUTPUT_OWNER "-0-",
+             slash ? slash + 1 : path);
     io_parent_path(path, parent);
-    status = io->names->list(io, parent, collect_leftover, &leftovers, err);
-    if (!status && str_status(&leftovers.names))
+    status = io->names->list(io, parent, collect_stale_folder, &stale, err);
+    if (!status && str_status(&stale.names))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
-    for (size_t at = 0; at < leftovers.names.bytes && !status;
-         at += strlen(leftovers.names.data + at) + 1)
-        status = remove_entry(io, parent, leftovers.names.data + at, err);
-    str_deinit(&leftovers.names);
+    for (size_t at = 0; at < stale.names.bytes && !status; at += strlen(stale.names.data + at) + 1)
+        status = remove_entry(io, parent, stale.names.data + at, err);
+    str_deinit(&stale.names);
     return status;
 }

@@ -27,7 +27,7 @@ struct listing {
     char skipped_name[SKIP_REASONS_COUNT][IO_PATH_BYTES_MAX]; /* the first name per reason */
 };
 
-struct folder {
+struct listed_folder {
     struct listing *listing;
     const char *relative;
     unsigned depth;
@@ -55,7 +55,7 @@ static bool is_reserved_name(const char *name)
            strstr(name, "__") <= name + bytes - 4;
 }
 
-static void skip(struct listing *listing, enum skip_reason reason, const char *relative)
+static void count_skipped(struct listing *listing, enum skip_reason reason, const char *relative)
 {
     if (listing->skipped_count[reason]++ == 0)
         snprintf(listing->skipped_name[reason], sizeof listing->skipped_name[reason], "%s",
@@ -126,11 +126,11 @@ static int reject_name(struct listing *listing, const char *relative)
     return -EILSEQ;
 }
 
-static int visit_folder(struct folder *folder, const char *name, const char *relative)
+static int visit_folder(struct listed_folder *folder, const char *name, const char *relative)
 {
     struct listing *listing = folder->listing;
     if (is_reserved_name(name))
-        skip(listing, SKIP_RESERVED_NAME, relative);
+        count_skipped(listing, SKIP_RESERVED_NAME, relative);
     else
         str_add(&folder->folders, name, strlen(name) + 1);
     return str_status(&folder->folders)
@@ -138,7 +138,8 @@ static int visit_folder(struct folder *folder, const char *name, const char *rel
                : 0;
 }
 
-static int visit_file(struct folder *folder, const struct io_entry *entry, const char *relative)
+static int visit_file(struct listed_folder *folder, const struct io_entry *entry,
+                      const char *relative)
 {
     struct listing *listing = folder->listing;
     char type[SHARD_EXTENSION_BYTES_MAX + 16];
@@ -149,7 +150,7 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
     if (format && !is_readme)
         return reject_unsupported_format(relative, format, listing->err);
     if (is_readme || (!is_text && is_reserved_name(entry->name))) {
-        skip(listing, is_readme ? SKIP_DOCUMENT : SKIP_RESERVED_NAME, relative);
+        count_skipped(listing, is_readme ? SKIP_DOCUMENT : SKIP_RESERVED_NAME, relative);
         return 0;
     }
     find_unmatched_type(listing, folder->depth, entry, type, sizeof type);
@@ -159,7 +160,7 @@ static int visit_file(struct folder *folder, const struct io_entry *entry, const
 
 static int visit_entry(void *context, const struct io_entry *entry)
 {
-    struct folder *folder = context;
+    struct listed_folder *folder = context;
     struct listing *listing = folder->listing;
     char relative[IO_PATH_BYTES_MAX];
     if (name_is_hidden(entry->name)) {
@@ -211,7 +212,7 @@ static int add_class(struct listing *listing, const char *name)
 static int list_folder(struct listing *listing, const char *relative, unsigned depth)
 {
     char path[IO_PATH_BYTES_MAX], child[IO_PATH_BYTES_MAX];
-    struct folder folder = {.listing = listing, .relative = relative, .depth = depth};
+    struct listed_folder folder = {.listing = listing, .relative = relative, .depth = depth};
     if (depth > FILE_LIST_DEPTH_MAX) {
         err_set(listing->err, -ELOOP, "folders are nested too deeply");
         err_at(listing->err, relative, ERR_NO_OFFSET);

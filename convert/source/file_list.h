@@ -40,7 +40,7 @@ struct file_list {
     struct listed_file *files; /* in byte order of names */
     uint64_t count;
     struct unmatched_type *unmatched;
-    uint32_t unmatched_types;
+    uint32_t unmatched_types_count;
     uint64_t unmatched_count; /* includes types beyond the maximum */
 };
 

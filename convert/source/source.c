@@ -37,7 +37,7 @@ int source_open(struct io *io, const struct convert_options *options, const stru
     source->ops = ops;
     source->options = options;
     int status = ops->open(io, source, err);
-    if (!status && source->items == 0) {
+    if (!status && source->items_count == 0) {
         err_set(err, -ENODATA, "the source has no files to convert");
         err_at(err, options->source, ERR_NO_OFFSET);
         status = -ENODATA;
@@ -82,7 +82,7 @@ void source_describe(const struct source *source, uint64_t position, struct sour
     ret_item->class_number = SOURCE_NO_CLASS;
     if (!source->ops->is_stream && !source->options->keep_order) {
         struct cipher cipher;
-        cipher_init(&cipher, source->items,
+        cipher_init(&cipher, source->items_count,
                     (const uint64_t[4]){source->options->seed, PHILOX_CONVERT, 0, 0});
         ret_item->number = cipher_encrypt(&cipher, position);
     }

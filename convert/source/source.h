@@ -5,7 +5,7 @@
  *
  *     source_probe(io, &options, &ops, err);                 // also detects split folders
  *     source_open(io, &options, ops, &source, err);          // lists the items
- *     for (position = 0; position < source->items; position++)
+ *     for (position = 0; position < source->items_count; position++)
  *         source_describe(source, position, &item);          // key, class, split, bytes; no I/O
  *     source_reader_open(source, io, &reader, err);          // one per thread
  *     reader.source->ops->read(&reader, &item, &sample, err);
@@ -21,7 +21,7 @@ struct dataset_text;
 struct jsonx_writer;
 
 enum {
-    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on the size of an item, which is held in memory */
+    SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on an item's size; items are held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
 };
 
@@ -39,7 +39,7 @@ struct source {
     const struct convert_options *options; /* borrowed */
     void *state;                           /* private */
     /* Set by ops->open: */
-    uint64_t items;
+    uint64_t items_count;
     uint64_t bytes;    /* size of all items when listed */
     uint64_t identity; /* hash of the input's names and sizes */
     char **classes;    /* in byte order */

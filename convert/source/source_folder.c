@@ -205,9 +205,9 @@ static int folder_open(struct io *io, struct source *source, struct err *err)
     int status = file_list_open(&folder->list, io, source, err);
     if (status || folder->list.count == 0)
         return status;
-    status = group_files(folder, &source->items, err);
-    for (uint64_t item = 0; item < source->items && !status && source->options->fields.count == 0;
-         item++)
+    status = group_files(folder, &source->items_count, err);
+    for (uint64_t item = 0;
+         item < source->items_count && !status && source->options->fields.count == 0; item++)
         status = check_has_photo(folder, item, err);
     if (!status)
         status = unmatched_reject(&folder->list, source->options, err);

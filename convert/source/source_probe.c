@@ -158,7 +158,7 @@ static int reject_mixed_folders(const struct probe *probe, const struct folder_s
     if (status || !split || !other)
         return status;
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
-    snprintf(found, sizeof found, "%s, which has subfolders, next to %.150s", split, other);
+    snprintf(found, sizeof found, "%s (with subfolders) next to %.150s", split, other);
     snprintf(advice, sizeof advice,
              "add --ignore '%.100s' if it is not a split, --split-folders yes if all folders are "
              "splits, or --split-folders no if all are classes",
@@ -209,9 +209,9 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
-        return reject_folders(
-            probe, "the split folders contain text, which must be converted one folder at a time",
-            text_folder ? text_folder : root->folders.data, advice);
+        return reject_folders(probe,
+                              "the split folders contain text; convert them one folder at a time",
+                              text_folder ? text_folder : root->folders.data, advice);
     if (flat_folder && class_parent) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat_folder, class_parent);
         return reject_folders(probe, "only some of the split folders have class folders", found,

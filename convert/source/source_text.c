@@ -89,8 +89,8 @@ static void divide_tokens(struct source *source)
     for (uint32_t split = 0; split < splits; split++) {
         uint64_t end = compute_split_end(source->options, split, total);
         uint64_t items = count_members(end - first);
-        text->splits[split] = (struct split_tokens){first, end - first, source->items, items};
-        source->items += items;
+        text->splits[split] = (struct split_tokens){first, end - first, source->items_count, items};
+        source->items_count += items;
         first = end;
     }
 }
@@ -220,8 +220,9 @@ static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t f
 }
 
 /* Appends tokens [first, first + count) of a chunk; excludes the document end. */
-static int add_text(struct source_reader *reader, const struct text_chunk *chunk, uint64_t tokens,
-                    uint64_t first, uint64_t count, struct str *out, struct err *err)
+static int add_text_tokens(struct source_reader *reader, const struct text_chunk *chunk,
+                           uint64_t tokens, uint64_t first, uint64_t count, struct str *out,
+                           struct err *err)
 {
     const struct text_source *text = reader->source->state;
     struct text_reader *state = reader->state;
@@ -239,15 +240,16 @@ static int add_text(struct source_reader *reader, const struct text_chunk *chunk
 }
 
 /* Appends the stream's tokens from *at to the end of the chunk or to `end`, and advances *at. */
-static int add_chunk(struct source_reader *reader, const struct text_chunk *chunk, uint64_t *at,
-                     uint64_t end, struct str *out, struct err *err)
+static int add_chunk_tokens(struct source_reader *reader, const struct text_chunk *chunk,
+                            uint64_t *at, uint64_t end, struct str *out, struct err *err)
 {
     const struct text_source *text = reader->source->state;
     uint64_t begin = chunk > text->chunks.chunks ? chunk[-1].tokens_end : 0;
     uint64_t text_end = chunk->tokens_end - (text_chunk_ends_document(&text->files, chunk) ? 1 : 0);
     uint64_t stop = bytes_min(text_end, end);
     if (*at < stop) {
-        int status = add_text(reader, chunk, text_end - begin, *at - begin, stop - *at, out, err);
+        int status =
+            add_text_tokens(reader, chunk, text_end - begin, *at - begin, stop - *at, out, err);
         if (status)
             return status;
         *at = stop;
@@ -273,7 +275,7 @@ static int text_read(struct source_reader *reader, const struct source_item *ite
     uint64_t end = at + count;
     for (const struct text_chunk *chunk = &text->chunks.chunks[find_chunk(text, at)]; at < end;
          chunk++) {
-        int status = add_chunk(reader, chunk, &at, end, &sample->data, err);
+        int status = add_chunk_tokens(reader, chunk, &at, end, &sample->data, err);
         if (status)
             return status;
     }

@@ -13,7 +13,7 @@ int unmatched_add(struct file_list *list, const char *type, const char *relative
 {
     uint32_t at = 0;
     list->unmatched_count++;
-    while (at < list->unmatched_types && strcmp(list->unmatched[at].type, type) != 0)
+    while (at < list->unmatched_types_count && strcmp(list->unmatched[at].type, type) != 0)
         at++;
     if (at == UNMATCHED_TYPES_MAX)
         return 0;
@@ -22,8 +22,8 @@ int unmatched_add(struct file_list *list, const char *type, const char *relative
     if (!list->unmatched)
         return err_set(err, -ENOMEM, "out of memory for a list of files");
     struct unmatched_type *unmatched = &list->unmatched[at];
-    if (at == list->unmatched_types) {
-        list->unmatched_types++;
+    if (at == list->unmatched_types_count) {
+        list->unmatched_types_count++;
         snprintf(unmatched->type, sizeof unmatched->type, "%s", type);
         snprintf(unmatched->example, sizeof unmatched->example, "%s", relative);
     }
@@ -35,7 +35,7 @@ static void add_advice(const struct file_list *list, struct err *err)
 {
     struct str text = {0};
     bool has_text = false;
-    for (uint32_t i = 0; i < list->unmatched_types; i++) {
+    for (uint32_t i = 0; i < list->unmatched_types_count; i++) {
         const char *type = list->unmatched[i].type;
         has_text |= strcmp(type, ".txt") == 0;
         if (type[0] == '.' && text.bytes < ERR_TEXT_BYTES_MAX / 4)
@@ -54,7 +54,7 @@ int unmatched_reject(const struct file_list *list, const struct convert_options 
 {
     if (list->unmatched_count == 0)
         return 0;
-    for (uint32_t i = 0; i < list->unmatched_types && list->unmatched_types > 1; i++)
+    for (uint32_t i = 0; i < list->unmatched_types_count && list->unmatched_types_count > 1; i++)
         log_line(options->log, LOG_ERROR, "%s: %" PRIu64 " without a sample; the first: %s",
                  list->unmatched[i].type, list->unmatched[i].count, list->unmatched[i].example);
     err_set(err, -ENOTSUP, "files belong to no sample");

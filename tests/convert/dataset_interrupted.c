@@ -52,8 +52,8 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     fixture->options.splits[0] = (struct convert_split){"train", 0.8};
     fixture->options.splits[1] = (struct convert_split){"val", 0.2};
     assert_converts(fixture);
-    struct convert_result alone = fixture->result;
-    assert_int_equal(test_run("mv '%s' '%s/alone'", fixture->target, fixture->folder), 0);
+    struct convert_result uninterrupted = fixture->result;
+    assert_int_equal(test_run("mv '%s' '%s/uninterrupted'", fixture->target, fixture->folder), 0);
     for (size_t i = 0; i < sizeof kill_points / sizeof kill_points[0]; i++) {
         fixture->options.resume = false;
         convert_and_kill(fixture, kill_points[i]);
@@ -61,15 +61,16 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
         fixture->options.resume = true;
         assert_converts(fixture);
         /* a kill at the very end may leave the file of a released lock */
-        assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/alone'", fixture->target,
-                                  fixture->folder),
+        assert_int_equal(test_run("diff -r -x .millrace-owner '%s' '%s/uninterrupted'",
+                                  fixture->target, fixture->folder),
                          0);
-        assert_int_equal(fixture->result.samples_count, alone.samples_count);
+        assert_int_equal(fixture->result.samples_count, uninterrupted.samples_count);
         /* the counts include the runs it resumes */
         if (strcmp(kill_points[i], "train/dataset.json") != 0)
-            assert_memory_equal(&fixture->result.jpegs, &alone.jpegs, sizeof alone.jpegs);
+            assert_memory_equal(&fixture->result.jpegs, &uninterrupted.jpegs,
+                                sizeof uninterrupted.jpegs);
         assert_converts(fixture); /* now already complete */
-        assert_int_equal(fixture->result.samples_count, alone.samples_count);
+        assert_int_equal(fixture->result.samples_count, uninterrupted.samples_count);
         assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
     }
 }
@@ -233,7 +234,7 @@ static void assert_is_busy(struct fixture *fixture, const struct paused_conversi
     fixture->options = options;
 }
 
-static void a_target_in_use_by_another_conversion_is_left_alone(void **state)
+static void a_target_in_use_by_another_conversion_stays_unchanged(void **state)
 {
     struct fixture *fixture = *state;
     struct paused_conversion paused;
@@ -412,7 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_killed_forced_conversion_leaves_the_old_dataset_or_the_new),
         CASE(restarting_an_interrupted_conversion_clears_only_its_splits),
-        CASE(a_target_in_use_by_another_conversion_is_left_alone),
+        CASE(a_target_in_use_by_another_conversion_stays_unchanged),
         CASE(a_killed_conversions_target_is_free_immediately),
         CASE(a_conversion_whose_target_was_replaced_removes_nothing),
         CASE(a_killed_conversion_resumes_to_the_same_bytes),

@@ -67,14 +67,14 @@ static void force_keeps_unrelated_datasets_and_files(void **state)
     assert_converts(fixture);
     assert_target_equals(fixture, "split");
     /* A file, a folder or a single shard inside what would be replaced. */
-    static const char *const strangers[] = {"train/notes.md", "val/more/a.txt", "train/more"};
-    for (size_t i = 0; i < sizeof strangers / sizeof strangers[0]; i++) {
+    static const char *const foreign_files[] = {"train/notes.md", "val/more/a.txt", "train/more"};
+    for (size_t i = 0; i < sizeof foreign_files / sizeof foreign_files[0]; i++) {
         assert_int_equal(test_run("mkdir -p $(dirname '%s/%s') && touch '%s/%s'", target,
-                                  strangers[i], target, strangers[i]),
+                                  foreign_files[i], target, foreign_files[i]),
                          0);
         assert_int_equal(convert(fixture), -EEXIST);
         assert_int_equal(test_run("rm '%s/%s' && diff -r '%s/train' '%s/split/train'", target,
-                                  strangers[i], target, fixture->folder),
+                                  foreign_files[i], target, fixture->folder),
                          0);
         assert_int_equal(test_run("rm -rf '%s/val/more'", target), 0);
     }

@@ -5,7 +5,7 @@
     bpe.py stream TEXTS MEMBERS VOCABULARY     compares the members tokens-*.npy with the tokens of
                                                all TEXTS/*.txt in order
 
-For texts named endless*, which are one word of more than 1 MiB, only the bytes are compared. Malformed
+Texts named endless* are one word of more than 1 MiB; only their bytes are compared. Malformed
 UTF-8 is split by the module regex, with each invalid byte as a lone surrogate, and tiktoken encodes
 the bytes of each word.
 """
@@ -78,7 +78,7 @@ def check(folder, vocabulary):
             failed = True
         if found.tolist() != expected:
             at = next((i for i, (a, b) in enumerate(zip(found.tolist(), expected)) if a != b), min(len(found), len(expected)))
-            print(f"{path.name}: token {at} of {len(expected)}: {found[at:at + 4]}, tiktoken says {expected[at:at + 4]}, "
+            print(f"{path.name}: token {at} of {len(expected)}: {found[at:at + 4]}, tiktoken has {expected[at:at + 4]}, "
                   f"{encoding.decode_bytes(expected[at:at + 4])}")
             failed = True
     print(f"{tokens_count} tokens compared")

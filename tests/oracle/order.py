@@ -5,7 +5,7 @@ Reads lines from stdin:
 
     N L w c epoch seed kind            the sums `once` and `order` of the whole epoch, and the sum of
                                        position * (sample + 1) over its positions
-    mix epoch seed first count         the same sums for count positions of a mix, whose datasets
+    mix epoch seed first count         the same sums for count positions of a mix; its datasets
                                        follow as N:L:w:c:kind:m
     refs epoch seed first count        `position dataset epoch sample` for each position of the mix
 
