@@ -16,10 +16,10 @@
 #include <string.h>
 
 /* Kept from one phase to the next. Owner thread. */
-struct phases {
+struct phase_state {
     uint64_t began_ns;
-    bool has_next;      /* another phase follows */
-    struct usage usage; /* of this rank; maximum of each peak over the phases */
+    bool has_next_phase; /* another phase follows */
+    struct usage usage;  /* of this rank; maximum of each peak over the phases */
     struct triggers triggers;
 };
 
@@ -69,15 +69,15 @@ static int report_usage(const struct run *run, const struct usage *usage, struct
     return 0;
 }
 
-static void merge_usage(const struct run *run, struct phases *phases)
+static void merge_usage(const struct run *run, struct phase_state *state)
 {
     const struct comm_traffic traffic = run_step_traffic(run);
     struct usage usage = usage_measure(run->compute.device, &traffic);
-    usage_merge_peaks(&usage, &phases->usage);
-    phases->usage = usage;
+    usage_merge_peaks(&usage, &state->usage);
+    state->usage = usage;
 }
 
-static void begin_triggers(struct run *run, const struct phases *phases)
+static void begin_triggers(struct run *run, const struct phase_state *state)
 {
     const struct train_config *config = run->config;
     uint64_t elements = 0; /* written by this rank */
@@ -95,13 +95,13 @@ static void begin_triggers(struct run *run, const struct phases *phases)
         .first_step = epochs_first_step(&run->data.epochs,
                                         epochs_epoch_at_step(&run->data.epochs, run->step)),
         .max_time_ns = config->run.max_time_ns,
-        .began_ns = phases->began_ns,
+        .began_ns = state->began_ns,
         .before_ns = run->options->before_ns,
         .state_bytes = elements * ops_master_bytes(run->compute.ops),
         .steps_ahead = run->compute.device->ops->is_host ? 0 : UNREAD_STEPS_MAX,
     };
-    run->control.triggers = phases->triggers;
-    if (phases->has_next)
+    run->control.triggers = state->triggers;
+    if (state->has_next_phase)
         triggers_change_batch(&run->control.triggers, &options);
     else
         triggers_init(&run->control.triggers, &options);
@@ -121,7 +121,7 @@ static bool batch_changes(const struct run *run)
            !run->control.stop_requested && !early_stop_is_over(&run->control.early_stop);
 }
 
-static int run_phase(const struct trainer_options *options, struct phases *phases,
+static int run_phase(const struct trainer_options *options, struct phase_state *state,
                      struct trainer_result *ret_result, struct err *err)
 {
     struct run run;
@@ -129,7 +129,7 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
     int status = run_open(&run, options, memory_plan_check_run, err);
     if (status)
         return status;
-    begin_triggers(&run, phases);
+    begin_triggers(&run, state);
     startup_messages_print(&run);
     struct loop loop = {0};
     status = loop_open(&loop, &run, &detail);
@@ -139,11 +139,11 @@ static int run_phase(const struct trainer_options *options, struct phases *phase
         status = weights_drain(&run.compute.weights, &detail);
     if (!status)
         status = fill_result(&loop, end_reason(&run), ret_result, &detail);
-    merge_usage(&run, phases);
-    phases->has_next = !status && batch_changes(&run);
-    if (!status && !phases->has_next)
-        status = report_usage(&run, &phases->usage, &detail);
-    phases->triggers = run.control.triggers;
+    merge_usage(&run, state);
+    state->has_next_phase = !status && batch_changes(&run);
+    if (!status && !state->has_next_phase)
+        status = report_usage(&run, &state->usage, &detail);
+    state->triggers = run.control.triggers;
     loop_close(&loop);
     if (status) {
         run_abort(&run, status, &detail);
@@ -176,15 +176,16 @@ int trainer_run(const struct trainer_options *options, struct trainer_result *re
 {
     struct trainer_options next = *options;
     struct trainer_result result = {0}, earlier;
-    struct phases phases = {.began_ns = options->began_ns > 0 ? options->began_ns : clock_now_ns()};
+    struct phase_state state = {.began_ns =
+                                    options->began_ns > 0 ? options->began_ns : clock_now_ns()};
     do {
         earlier = result;
-        int status = run_phase(&next, &phases, &result, err);
+        int status = run_phase(&next, &state, &result, err);
         if (status)
             return status;
         add_profile(&result, &earlier);
         next.resume = CONFIG_RESUME_AUTO; /* from the checkpoint that the phase saved */
-    } while (phases.has_next);
+    } while (state.has_next_phase);
     *ret_result = result;
     return 0;
 }

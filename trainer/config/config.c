@@ -119,7 +119,8 @@ void config_set_defaults(struct train_config *config)
     }
 }
 
-static int apply_set(struct train_config *config, int *lines, const char *set, struct err *err)
+static int apply_set_option(struct train_config *config, int *lines, const char *set,
+                            struct err *err)
 {
     const char *equals = strchr(set, '=');
     if (!equals || equals == set) {
@@ -159,7 +160,7 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
     struct config_reader reader = {.config = config, .lines = lines, .name = name, .err = err};
     status = yaml_walk(text, bytes, name, read_leaf, &reader, err);
     for (size_t i = 0; i < sets_count && !status; i++)
-        status = apply_set(config, lines, sets[i], err);
+        status = apply_set_option(config, lines, sets[i], err);
     if (!status)
         config_clear_derived_batch(config, lines);
     if (!status)
@@ -290,7 +291,7 @@ int config_restore(const struct json_t *saved, const char *name, struct train_co
     return jsonx_each((struct json_t *)saved, restore_value, &reader);
 }
 
-/* config_value_print with unquoted strings, as in saved_text. */
+/* Like config_value_print, but without quotes, as in format_saved_value. */
 static void add_plain_value(struct str *out, const struct config_field *field, const void *source)
 {
     const struct config_mix *mix = source;

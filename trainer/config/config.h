@@ -189,8 +189,8 @@ bool config_is_null_device(const struct train_config *config);
 const char *config_metric_name(uint32_t metric); /* the key in a checkpoint's state */
 
 void config_set_defaults(struct train_config *config);
-/* Applies defaults, the file, and sets ("a.b=value"), and checks the result. -EINVAL with file and
- * line. */
+/* Applies the defaults, the file and the sets ("a.b=value"), then checks the result. -EINVAL with
+ * file and line. */
 int config_load(const char *path, const char *const *sets, size_t sets_count,
                 struct train_config *ret_config, struct err *err);
 /* Like config_load, for text in memory. name: for messages. */

@@ -29,8 +29,8 @@ void config_clear_derived_batch(struct train_config *config, const int *lines)
         config->batch.micro = 0;
 }
 
-static int batch_error(const struct train_config *config, uint32_t ranks, const char *what,
-                       struct err *err)
+static int set_batch_error(const struct train_config *config, uint32_t ranks, const char *what,
+                           struct err *err)
 {
     err_set(err, -EINVAL, "%s", what);
     err_expected(err, "batch.global = batch.micro * batch.accumulation * ranks");
@@ -45,12 +45,12 @@ static int check_micro(const struct train_config *config, uint32_t ranks, struct
 {
     const char *mixes = config_infeasible_mixing_key(config);
     if (config->batch.micro > CONFIG_MICRO_MAX)
-        return batch_error(config, ranks,
-                           "batch.accumulation results in micro-batches of more than 65536 samples",
-                           err);
+        return set_batch_error(
+            config, ranks, "batch.accumulation results in micro-batches of more than 65536 samples",
+            err);
     if (!mixes)
         return 0;
-    batch_error(config, ranks, "mixing needs at least two images per micro-batch", err);
+    set_batch_error(config, ranks, "mixing needs at least two images per micro-batch", err);
     err_advise(err, "lower batch.accumulation or remove %s", mixes);
     return -EINVAL;
 }
@@ -63,16 +63,16 @@ int config_resolve_batch(struct train_config *config, uint32_t ranks, struct err
     if (config->batch.accumulation == 0)
         return 0;
     if (micro == 0 && global == 0)
-        return batch_error(config, ranks,
-                           "batch.accumulation is set without batch.global or batch.micro", err);
+        return set_batch_error(
+            config, ranks, "batch.accumulation is set without batch.global or batch.micro", err);
     if (micro == 0 && global % all_ranks != 0)
-        return batch_error(
+        return set_batch_error(
             config, ranks,
             "batch.accumulation times the number of ranks does not divide batch.global", err);
     if (micro == 0)
         micro = global / all_ranks;
     if (__builtin_mul_overflow(micro, all_ranks, &all_ranks) || (global > 0 && all_ranks != global))
-        return batch_error(config, ranks, "the batch sizes do not match", err);
+        return set_batch_error(config, ranks, "the batch sizes do not match", err);
     config->batch.global = all_ranks;
     config->batch.micro = micro;
     config->batch.accumulation = 0; /* would differ on a different number of ranks */

@@ -335,7 +335,7 @@ static int check_batch_schedule(const struct train_config *config,
     return 0;
 }
 
-static int check_requirements(const struct train_config *config,
+static int check_dependencies(const struct train_config *config,
                               const struct check_context *context)
 {
     const struct conflict conflicts[] = {
@@ -356,7 +356,7 @@ int config_check(const struct train_config *config, const int *lines, const char
     static int (*const checks[])(const struct train_config *, const struct check_context *) = {
         check_train,     check_basics,         check_paths,      check_mixing,
         check_model,     check_batch_schedule, check_loss_scale, check_compression,
-        check_local_sgd, check_requirements,   check_saves};
+        check_local_sgd, check_dependencies,   check_saves};
     const struct check_context context = {.lines = lines, .name = name, .err = err};
     int status = 0;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !status; i++)

@@ -443,7 +443,7 @@ const struct config_field *config_fields(size_t *ret_count)
 }
 
 /* Users often pass a dataset's folder instead of a configuration. */
-static int refuse_folder(struct io *io, const char *path, struct err *err)
+static int reject_folder(struct io *io, const char *path, struct err *err)
 {
     struct io_stat info;
     if (io->names->stat(io, path, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
@@ -465,7 +465,7 @@ int config_load(const char *path, const char *const *sets, size_t sets_count,
     int status = io_open(path, NULL, &io, err);
     if (status)
         return status;
-    status = refuse_folder(io, path, err);
+    status = reject_folder(io, path, err);
     if (!status)
         status = io_read_file(io, path, CONFIG_BYTES_MAX, &text, &bytes, err);
     io_close(io);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-struct walk {
+struct yaml_walker {
     const char *name;
     int (*visit)(void *context, const struct yaml_leaf *leaf);
     void *context;
@@ -24,7 +24,7 @@ static int node_line(struct fy_node *node)
     return mark ? mark->line + 1 : 0;
 }
 
-static int reject(const struct walk *walk, int line, const char *what)
+static int reject(const struct yaml_walker *walk, int line, const char *what)
 {
     err_set(walk->err, -EINVAL, "%s", what);
     err_at(walk->err, walk->name, ERR_NO_OFFSET);
@@ -32,7 +32,7 @@ static int reject(const struct walk *walk, int line, const char *what)
     return -EINVAL;
 }
 
-static int copy_scalar(const struct walk *walk, struct fy_node *node,
+static int copy_scalar(const struct yaml_walker *walk, struct fy_node *node,
                        char text[YAML_VALUE_BYTES_MAX])
 {
     if (!fy_node_is_scalar(node) || fy_node_is_alias(node))
@@ -47,8 +47,8 @@ static int copy_scalar(const struct walk *walk, struct fy_node *node,
     return 0;
 }
 
-static int visit_mapping(const struct walk *walk, struct fy_node *mapping, const char *prefix,
-                         int depth);
+static int visit_mapping(const struct yaml_walker *walk, struct fy_node *mapping,
+                         const char *prefix, int depth);
 
 static bool is_list_of_mappings(struct fy_node *value)
 {
@@ -56,8 +56,8 @@ static bool is_list_of_mappings(struct fy_node *value)
            fy_node_is_mapping(fy_node_sequence_get_by_index(value, 0));
 }
 
-static int visit_entries(const struct walk *walk, struct fy_node *list, const char *path, int line,
-                         int depth)
+static int visit_entries(const struct yaml_walker *walk, struct fy_node *list, const char *path,
+                         int line, int depth)
 {
     int count = fy_node_sequence_item_count(list);
     if (count < 0 || count > YAML_MAPPINGS_MAX)
@@ -78,7 +78,8 @@ static int visit_entries(const struct walk *walk, struct fy_node *list, const ch
     return status;
 }
 
-static int visit_leaf(const struct walk *walk, struct fy_node *value, const char *path, int line)
+static int visit_leaf(const struct yaml_walker *walk, struct fy_node *value, const char *path,
+                      int line)
 {
     char texts[YAML_VALUES_MAX][YAML_VALUE_BYTES_MAX];
     const char *values[YAML_VALUES_MAX];
@@ -107,8 +108,8 @@ static int visit_leaf(const struct walk *walk, struct fy_node *value, const char
     return walk->visit(walk->context, &leaf);
 }
 
-static int visit_mapping(const struct walk *walk, struct fy_node *mapping, const char *prefix,
-                         int depth)
+static int visit_mapping(const struct yaml_walker *walk, struct fy_node *mapping,
+                         const char *prefix, int depth)
 {
     void *iterator = NULL;
     struct fy_node_pair *pair;
@@ -148,7 +149,7 @@ static bool is_blank(const char *text, size_t bytes)
 }
 
 /* Prevents an infinite loop in libfyaml on a directive with invalid UTF-8. */
-static int check_encoding(const struct walk *walk, const char *text, size_t bytes)
+static int check_encoding(const struct yaml_walker *walk, const char *text, size_t bytes)
 {
     for (size_t at = 0, count; at < bytes; at += count) {
         count = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
@@ -163,7 +164,7 @@ static int check_encoding(const struct walk *walk, const char *text, size_t byte
 }
 
 /* Rejects additional documents, which libfyaml would silently ignore. */
-static int check_one_document(const struct walk *walk, const char *text, size_t bytes)
+static int check_one_document(const struct yaml_walker *walk, const char *text, size_t bytes)
 {
     bool begun = false, ended = false;
     int number = 1;
@@ -188,7 +189,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*visit)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err)
 {
-    struct walk walk = {.name = name, .visit = visit, .context = context, .err = err};
+    struct yaml_walker walk = {.name = name, .visit = visit, .context = context, .err = err};
     int status = check_encoding(&walk, text, bytes);
     if (!status)
         status = check_one_document(&walk, text, bytes);

@@ -122,8 +122,8 @@ static void close_save(struct planned_save *save)
     consolidated_deinit(&save->consolidated);
 }
 
-static int plan_consolidated(struct run *run, const struct trainer_dry_run_options *options,
-                             struct consolidated *consolidated, struct err *err)
+static int plan_consolidated_file(struct run *run, const struct trainer_dry_run_options *options,
+                                  struct consolidated *consolidated, struct err *err)
 {
     const struct run_compute *compute = &run->compute;
     struct run_tensors *tensors = calloc(options->ranks, sizeof *tensors);
@@ -157,7 +157,7 @@ static int open_staging(struct run *run, const struct trainer_dry_run_options *o
         run_tensors_describe(&run->compute, &run->update.optimizer,
                              run->compute.partition.options.rank, false, &run->saving.tensors, err);
     if (!status && is_full)
-        status = plan_consolidated(run, options, &save->consolidated, err);
+        status = plan_consolidated_file(run, options, &save->consolidated, err);
     if (status)
         return status;
     bool is_shared = run->config->checkpoint.shared;
@@ -262,8 +262,8 @@ static int simulate_training(struct run *run, const struct trainer_dry_run_optio
     return status;
 }
 
-static int simulate(struct run *run, const struct trainer_dry_run_options *options,
-                    struct trainer_dry_run *dry_run, struct err *err)
+static int simulate_run(struct run *run, const struct trainer_dry_run_options *options,
+                        struct trainer_dry_run *dry_run, struct err *err)
 {
     struct loader *validation = NULL;
     int status = open_backend(run, options, err);
@@ -303,7 +303,7 @@ static int simulate_phase(const struct trainer_dry_run_options *options,
     *ret_dry_run = (struct trainer_dry_run){0};
     int status = run_copy_config(&run, options->config, err);
     if (!status)
-        status = simulate(&run, options, ret_dry_run, err);
+        status = simulate_run(&run, options, ret_dry_run, err);
     bool batch_changes = !status && run.control.phase_end_step < run.steps;
     *ret_next = batch_changes ? epochs_next_change(&run.data.epochs, options->epoch) : UINT64_MAX;
     run_close(&run);

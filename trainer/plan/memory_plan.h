@@ -17,8 +17,8 @@ static inline uint64_t memory_plan_required_bytes(uint64_t device_bytes)
     return device_bytes + MEMORY_PLAN_SPARE_BYTES;
 }
 
-/* -ENOMEM, with the bytes needed and what other settings would save, if the run needs more device
- * memory than is free or already allocated. Returns 0 if device memory is host memory. */
+/* -ENOMEM if the run needs more device memory than is free or already allocated; the error lists
+ * what other settings would save. Returns 0 if device memory is host memory. */
 int memory_plan_check(const struct trainer_dry_run_options *options, struct device *device,
                       struct err *err);
 /* A run_memory_check (run.h). */

@@ -15,7 +15,7 @@
 struct metrics;
 
 struct metrics_resume {
-    uint64_t step;     /* 0: the beginning */
+    uint64_t step;     /* 0: a new run */
     bool is_evaluated; /* the checkpoint contains the evaluation of that step */
 };
 

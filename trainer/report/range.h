@@ -25,7 +25,7 @@ enum range {
     RANGE_REDUCE,   /* reductions over all ranks */
     RANGE_UPDATE,
     RANGE_STAGE,    /* within RANGE_UPDATE: copies a group for a checkpoint in progress */
-    RANGE_WAIT,     /* for the device to finish earlier steps or, outside a step, all steps */
+    RANGE_WAIT,     /* until the device finishes earlier steps or, outside a step, all steps */
     RANGE_EVALUATE, /* all of data.val */
     RANGE_SAVE,     /* the part of a save that blocks the run */
     RANGE_COUNT

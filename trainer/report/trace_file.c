@@ -180,8 +180,8 @@ static int receive_parts(const struct trace_file *file, int from, struct trace_o
     return status;
 }
 
-static int write_all(const struct trace_file *file, uint64_t origin_ns, struct str *text,
-                     uint64_t *size, int *ret_write_status, struct err *err)
+static int write_all_ranks(const struct trace_file *file, uint64_t origin_ns, struct str *text,
+                           uint64_t *size, int *ret_write_status, struct err *err)
 {
     struct trace_output output = {.io = file->io, .path = file->path};
     unsigned count = parts_count(file);
@@ -212,7 +212,7 @@ int trace_file_write(const struct trace_file *file, int *ret_write_status, struc
     int status = size ? agree_on_origin(file, &origin_ns, err)
                       : err_set(err, -ENOMEM, "out of memory for a trace");
     if (!status && file->comm->rank == 0)
-        status = write_all(file, origin_ns, &text, size, ret_write_status, err);
+        status = write_all_ranks(file, origin_ns, &text, size, ret_write_status, err);
     else if (!status)
         status = send_parts(file, origin_ns, &text, size, err);
     if (status) { /* the communicator may still use these buffers */

@@ -49,7 +49,7 @@ static void report_progress(const struct run *run, uint64_t done_count, uint64_t
 }
 
 /* Shares has_batch and stop, so that all ranks end after the same round. */
-static int share_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
+static int agree_on_round(struct run *run, bool *has_batch, int64_t *stop, struct err *err)
 {
     int64_t values[2] = {*has_batch, *stop};
     if (run->ranks.comm->ranks == 1)
@@ -71,7 +71,7 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     if (next < 0)
         return next;
     *ret_continues = next == LOADER_BATCH;
-    int status = share_round(run, ret_continues, &own_sums->stop_requests, err);
+    int status = agree_on_round(run, ret_continues, &own_sums->stop_requests, err);
     *ret_continues = *ret_continues && !own_sums->stop_requests;
     if (status || !*ret_continues)
         return status;

@@ -224,7 +224,7 @@ static int check_sync(struct run *run, struct err *err)
     return run_check_sync(run, err);
 }
 
-static int advance(struct loop *loop, struct err *err)
+static int advance_one_step(struct loop *loop, struct err *err)
 {
     struct run *run = loop->run;
     int status = profile_before_step(&loop->profile, err);
@@ -281,7 +281,7 @@ int loop_run(struct loop *loop, struct err *err)
     int status = run_missed_evaluation(loop, err);
     while (run->step < run->control.phase_end_step && !run->control.stop_requested &&
            !early_stop_is_over(&run->control.early_stop) && !status)
-        status = advance(loop, err);
+        status = advance_one_step(loop, err);
     stop_monitor_close(&loop->stop_monitor);
     return status;
 }

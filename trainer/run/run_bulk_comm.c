@@ -64,7 +64,7 @@ static struct rank_gpu describe_own_gpu(const struct run *run)
 /* Why ranks cannot use NCCL. */
 struct nccl_obstacle {
     bool has_gpus;
-    bool lacks_nccl; /* the first rank that prevents NCCL lacks only NCCL */
+    bool lacks_nccl; /* the first rank that prevents NCCL has its own GPU */
 };
 
 /* -ENOTSUP, on all ranks, names the first rank that lacks NCCL or its own GPU. */

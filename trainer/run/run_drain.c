@@ -27,14 +27,14 @@ static void add_to_window(struct step_totals *totals, const struct queued_step *
     totals->valid_count += (uint64_t)queued->valid_count;
 }
 
-static int retire_oldest(struct run *run, struct err *err)
+static int retire_oldest_step(struct run *run, struct err *err)
 {
     const struct queued_step *oldest;
     int status = run_queue_pop(&run->queue, &oldest, err);
     if (status)
         return status;
     const struct gradient_clip *clip = &oldest->record->clip;
-    if (clip->has_failed) /* on all ranks, since their sums are equal */
+    if (clip->has_failed) /* all ranks fail, since their sums are equal */
         return run_ranks_agree(&run->ranks, set_not_finite_error(oldest, err), "the end", err);
     if (!clip->is_finite)
         log_line(
@@ -52,7 +52,7 @@ int run_drain(struct run *run, uint64_t pending_max, struct err *err)
 {
     int status = 0;
     while (run->queue.count > pending_max && !status)
-        status = retire_oldest(run, err);
+        status = retire_oldest_step(run, err);
     return status;
 }
 

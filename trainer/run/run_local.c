@@ -47,7 +47,7 @@ int run_average_weights(struct run *run, bool force, struct err *err)
         (!force && run->step % run->config->parallel.local_sgd.steps != 0))
         return 0;
     range_begin(&run->ranges, RANGE_REDUCE);
-    /* a save in progress has copied the weights before an update since the last averaging */
+    /* an update since the last averaging has copied the weights for any save in progress */
     for (uint64_t group = 0; group < run->compute.params->groups_count && !status; group++)
         status = average_group(run, group, err);
     if (!status)

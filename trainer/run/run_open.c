@@ -220,7 +220,7 @@ int run_connect(struct run *run, struct err *err)
     return run_ranks_agree(&run->ranks, status, "connecting", err);
 }
 
-static int open_all(struct run *run, struct ckpt_reader **reader, struct err *err)
+static int open_run_parts(struct run *run, struct ckpt_reader **reader, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX] = "";
     int status = open_ranks(run, err);
@@ -358,7 +358,7 @@ static int open_from_newest(struct run *run, const struct trainer_options *optio
     struct ckpt_reader *reader = NULL;
     int status = run_copy_config(run, options->config, err);
     if (!status)
-        status = open_all(run, &reader, err);
+        status = open_run_parts(run, &reader, err);
     ckpt_reader_close(reader);
     *damaged = run->saving.damaged_steps;
     if (status)

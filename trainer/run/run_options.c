@@ -67,8 +67,8 @@ enum dtype run_dtype_of_precision(uint32_t precision)
     return types[precision];
 }
 
-/* Evaluations use the run's micro-batches, because with some BLAS kernels the rounding of a row
- * depends on its position, but at least one per rank. */
+/* Evaluations use micro-batches of the run's size, at least one per rank, because with some BLAS
+ * kernels a row's rounding depends on its position. */
 struct batching run_batching(const struct train_config *config, uint32_t rank, uint32_t ranks,
                              bool is_training)
 {

@@ -6,7 +6,7 @@
 
 #include "trainer/parallel/sync_check.h"
 
-static unsigned kinds_count(const struct run *run)
+static unsigned tensor_kinds_count(const struct run *run)
 {
     return 1 + optimizer_moments_count(&run->update.optimizer.options);
 }
@@ -14,7 +14,7 @@ static unsigned kinds_count(const struct run *run)
 int run_open_sync_check(struct run *run, struct err *err)
 {
     /* this rank's weights and moments, and weights used by passes; a tied head counts twice */
-    uint64_t pieces_max = (kinds_count(run) + 2) * run->compute.params->count;
+    uint64_t pieces_max = (tensor_kinds_count(run) + 2) * run->compute.params->count;
     /* uncounted: comparisons are not part of a step's traffic */
     return sync_check_open(run->ranks.uncounted_comm, run->compute.device, pieces_max,
                            &run->sync_check, err);
@@ -55,7 +55,7 @@ static void add_group(const struct run *run, uint64_t group, const void *weights
     }
 }
 
-struct walk {
+struct gather_walk {
     struct run *run;
     int status; /* of the device, which reports an error only once */
     struct err *err;
@@ -63,7 +63,7 @@ struct walk {
 
 static void acquire_group(void *context, uint64_t group, enum pass_direction direction)
 {
-    struct walk *walk = context;
+    struct gather_walk *walk = context;
     struct run *run = walk->run;
     (void)direction;
     weights_acquire(&run->compute.weights, group);
@@ -76,14 +76,14 @@ static void acquire_group(void *context, uint64_t group, enum pass_direction dir
 
 static void release_group(void *context, uint64_t group, enum pass_direction direction)
 {
-    struct walk *walk = context;
+    struct gather_walk *walk = context;
     (void)direction;
     weights_release(&walk->run->compute.weights, group);
 }
 
-static int add_gathered(struct run *run, struct err *err)
+static int add_gathered_groups(struct run *run, struct err *err)
 {
-    struct walk walk = {.run = run, .err = err};
+    struct gather_walk walk = {.run = run, .err = err};
     const struct model_memory memory = {
         .acquire = acquire_group, .release = release_group, .context = &walk};
     int status = weights_begin_pass(&run->compute.weights, err);
@@ -104,7 +104,7 @@ static void add_own_state(struct run *run)
         const struct param *param = &run->compute.params->list[i];
         bool skips_weights = weights->master == weights->whole && run->ranks.comm->ranks > 1 &&
                              partition_is_whole(&run->compute.partition, param->group);
-        for (unsigned kind = skips_weights; kind < kinds_count(run); kind++)
+        for (unsigned kind = skips_weights; kind < tensor_kinds_count(run); kind++)
             add_own_rows(run, param, kind);
     }
 }
@@ -121,7 +121,7 @@ static int add_all(struct run *run, struct err *err)
     if (run->ranks.comm->ranks == 1)
         return 0;
     if (!weights->whole)
-        return add_gathered(run, err);
+        return add_gathered_groups(run, err);
     for (uint64_t g = 0; g < run->compute.params->groups_count; g++)
         add_group(run, g,
                   (const char *)weights->whole +

@@ -87,7 +87,7 @@ int run_open_weights(struct run *run, struct err *err)
 }
 
 /* Fills one group at a time, so that no rank ever holds all weights. init NULL: random. */
-static int fill_groups(struct run *run, struct initial_weights *init, struct err *err)
+static int init_groups(struct run *run, struct initial_weights *init, struct err *err)
 {
     const struct params *params = run->compute.params;
     void *host =
@@ -110,7 +110,7 @@ static int fill_groups(struct run *run, struct initial_weights *init, struct err
     return status;
 }
 
-static int fill_from(struct run *run, const char *path, struct err *err)
+static int init_groups_from(struct run *run, const char *path, struct err *err)
 {
     struct initial_weights *init = NULL;
     struct io *io;
@@ -121,7 +121,7 @@ static int fill_from(struct run *run, const char *path, struct err *err)
     status = initial_weights_open(io, path, model_config_of(run->compute.model),
                                   run->compute.params, run->options->log, &init, err);
     if (!status)
-        status = fill_groups(run, init, err);
+        status = init_groups(run, init, err);
     initial_weights_close(init);
     io_close(io);
     if (!status)
@@ -131,7 +131,7 @@ static int fill_from(struct run *run, const char *path, struct err *err)
 
 int run_init_weights(struct run *run, const char *init, struct err *err)
 {
-    return init ? fill_from(run, init, err) : fill_groups(run, NULL, err);
+    return init ? init_groups_from(run, init, err) : init_groups(run, NULL, err);
 }
 
 static void acquire_group(void *context, uint64_t group, enum pass_direction direction)

@@ -48,8 +48,8 @@ int run_queue_init_clip(struct run_queue *queue, const struct scaler *scaler,
     return device_upload(queue->ops->device, &queue->device_record->clip, &clip, sizeof clip, err);
 }
 
-static int copy(struct run_queue *queue, void *target, const void *source, uint64_t bytes,
-                struct err *err)
+static int copy_on_stream(struct run_queue *queue, void *target, const void *source, uint64_t bytes,
+                          struct err *err)
 {
     struct device *device = queue->ops->device;
     return device->ops->copy(device, queue->ops->stream, target, source, bytes, err);
@@ -72,8 +72,8 @@ void run_queue_add_result(struct run_queue *queue, const struct model_result *re
 
 int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, struct err *err)
 {
-    int copied =
-        copy(queue, queue->host_sums, &queue->device_record->sums, sizeof *queue->host_sums, err);
+    int copied = copy_on_stream(queue, queue->host_sums, &queue->device_record->sums,
+                                sizeof *queue->host_sums, err);
     /* if an earlier error made the copy fail, sync reports that error */
     int status = queue->ops->table->sync(queue->ops, err);
     if (status || copied)
@@ -85,7 +85,7 @@ int run_queue_read_sums(struct run_queue *queue, struct step_sums *ret_sums, str
 int run_queue_write_sums(struct run_queue *queue, const struct step_sums *sums, struct err *err)
 {
     *queue->host_sums = *sums; /* run_queue_read_sums waited, so no copy reads it */
-    return copy(queue, &queue->device_record->sums, queue->host_sums, sizeof *sums, err);
+    return copy_on_stream(queue, &queue->device_record->sums, queue->host_sums, sizeof *sums, err);
 }
 
 int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sums *counts,
@@ -98,7 +98,8 @@ int run_queue_push(struct run_queue *queue, uint64_t step, const struct step_sum
     newest->valid_count = counts->valid_count;
     newest->samples_count = counts->samples_count;
     queue->count++;
-    int status = copy(queue, newest->record, queue->device_record, sizeof *newest->record, err);
+    int status =
+        copy_on_stream(queue, newest->record, queue->device_record, sizeof *newest->record, err);
     return status ? status
                   : device->ops->event_record(device, newest->done_event, queue->ops->stream, err);
 }

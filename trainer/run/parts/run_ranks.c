@@ -31,7 +31,7 @@ int run_ranks_open_bulk_comm(struct run_ranks *ranks, struct err *err)
     return status;
 }
 
-static int share_cpus(struct run_ranks *ranks, struct err *err)
+static int assign_cpus(struct run_ranks *ranks, struct err *err)
 {
     struct cpu_placement own;
     void *all;
@@ -64,7 +64,7 @@ int run_ranks_open(struct run_ranks *ranks, struct comm *external_comm,
         return status;
     ranks->uncounted_comm = ranks->own_comm ? ranks->own_comm : external_comm;
     status = run_ranks_open_counting_comm(ranks, config, err);
-    return status ? status : share_cpus(ranks, err);
+    return status ? status : assign_cpus(ranks, err);
 }
 
 void run_ranks_abort_nccl(struct run_ranks *ranks)
