@@ -18,8 +18,8 @@
 /* Kept from one phase to the next. Owner thread. */
 struct phase_state {
     uint64_t began_ns;
-    bool has_next_phase; /* another phase follows */
-    struct usage usage;  /* of this rank; maximum of each peak over the phases */
+    bool has_next_phase;
+    struct usage usage; /* of this rank; maximum of each peak over the phases */
     struct triggers triggers;
 };
 

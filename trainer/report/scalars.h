@@ -19,7 +19,7 @@ struct scalar {
 enum { SCALARS_MAX = 32 };
 #define SCALARS_VALIDATION_PREFIX "val_"
 
-/* Returns their number; 0 unless the event is TRAINER_PROGRESS or TRAINER_EVALUATED. */
+/* Returns the number of scalars; 0 unless the event is TRAINER_PROGRESS or TRAINER_EVALUATED. */
 size_t scalars_from_report(const struct trainer_report *report, struct scalar scalars[SCALARS_MAX]);
 void scalars_write(struct jsonx_writer *json, const struct scalar *scalars, size_t count);
 

@@ -88,7 +88,7 @@ static char *scalar_tag(const struct scalar *scalar)
 {
     size_t prefix = strlen(SCALARS_VALIDATION_PREFIX);
     bool has_prefix = strncmp(scalar->name, SCALARS_VALIDATION_PREFIX, prefix) == 0;
-    /* protobuf-c does not modify it */
+    /* protobuf-c does not modify tags */
     return (char *)(uintptr_t)(scalar->name + (has_prefix ? prefix : 0));
 }
 

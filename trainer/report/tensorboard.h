@@ -4,8 +4,8 @@
  * The folder has two TensorBoard runs: `train` for progress lines and `validation` for evaluations.
  * Validation tags omit "val_", so both losses share a chart.
  *
- * A resumed run writes new files. Each begins with a session start at its first upcoming step;
- * TensorBoard then discards that step and later ones from older files.
+ * A resumed run writes new files. Each begins with a session start at its first step; TensorBoard
+ * then discards that step and later ones from older files.
  *
  * Owner thread. Local files only.
  */

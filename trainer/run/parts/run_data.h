@@ -17,7 +17,7 @@ struct run_data {
     struct loader *loader;
     struct loader_source mix[MIX_DATASETS_MAX]; /* the configuration owns the strings */
     struct loader_shape shape;
-    /* To which evaluations map labels: the training data's, or for `millrace eval` the
+    /* Evaluations map labels to its class names: the training data's, or for `millrace eval` the
      * checkpoint's. */
     struct loader_schema reference_schema;
     struct data_schema saved_schema;
