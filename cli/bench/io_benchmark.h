@@ -6,7 +6,7 @@
  *     struct io_benchmark totals = {0};
  *     io_benchmark_run(io, file, path, &job, &totals, err);         // adds to totals
  *
- * CPU time is the whole process's, user and kernel, so nothing else should run in it.
+ * CPU time covers the whole process, user and kernel, so run nothing else in it.
  */
 #ifndef MILLRACE_CLI_BENCH_IO_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_IO_BENCHMARK_H

@@ -1,6 +1,6 @@
 /*
  * loader_benchmark — measures a loader's throughput and its limits: reading the same files and
- * decoding the same photos. CPU time is the whole process's (io_benchmark.h).
+ * decoding the same photos. CPU time covers the whole process (io_benchmark.h).
  */
 #ifndef MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H
 #define MILLRACE_CLI_BENCH_LOADER_BENCHMARK_H

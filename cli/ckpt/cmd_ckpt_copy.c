@@ -76,7 +76,7 @@ const struct verb verb_ckpt_copy = {
     .details =
 
         "SRC is a checkpoint (step-00001000); a checkpoint or run folder means its newest "
-        "complete checkpoint. The copy has the same name in DST, which is created if it does "
+        "complete checkpoint. The copy has the same name in DST; DST is created if it does "
         "not exist. The checksum of every block is verified before the block is written, so a "
         "damaged checkpoint is reported and not copied. A run in SRC can continue during the "
         "copy; it does not remove the checkpoint being copied. DST must not belong to another "

@@ -27,7 +27,7 @@ static const struct option option_rows[] = {
     {"keep-last", 0, OPTION_COUNT, AT(last), "N", NULL, "keep the newest N", .min = 1,
      .max = COUNT_MAX, .required = true},
     {"keep-every", 0, OPTION_COUNT, AT(every), "M", NULL,
-     "also keep those whose step is a multiple of M", .min = 1, .max = COUNT_MAX},
+     "also keep every step that is a multiple of M", .min = 1, .max = COUNT_MAX},
     {"keep-best", 0, OPTION_TEXT, AT(best_metric), "METRIC", NULL,
      "also keep the best by METRIC, for example val_loss (ckpt list shows the metrics)"},
     {"best-mode", 0, OPTION_CHOICE, AT(best_mode), NULL, "auto",

@@ -47,7 +47,7 @@ static const struct option option_rows[] = {
      "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes",
      jpeg_choices},
     {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
-     "encoded: image files; raw: images decoded to PPM, which need less CPU and more disk to read",
+     "encoded: image files; raw: images decoded to PPM, to read with less CPU and more disk",
      store_choices},
     {"max-side", 0, OPTION_COUNT, AT(max_side), "PIXELS", "512",
      "with reencode or raw: longest side of an image", .min = 1, .max = 65500},

@@ -92,8 +92,8 @@ static const struct option option_rows[] = {
      "with --decode image: a photo with more pixels is a bad sample; 0: 134217728",
      .max = LOADER_PIXELS_MAX},
     {"jpeg-decoder", 0, OPTION_CHOICE, AT(jpeg_decoder), NULL, "auto",
-     "with --decode image: libjpeg: decode JPEGs with libjpeg; auto: with millrace's faster "
-     "decoder, which gives the same pixels",
+     "with --decode image: libjpeg: decode JPEGs with libjpeg; auto: with millrace's "
+     "decoder: the same pixels, faster",
      jpeg_decoder_choices},
     {"crop", 0, OPTION_CHOICE, AT(crop), NULL, "random",
      "with --decode image: how to crop the photo", crop_choices},
@@ -261,10 +261,10 @@ static int print_summary(const struct read_args *args, const struct read_job *jo
 static uint64_t estimate_samples(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
-    uint64_t left = args->start < samples ? samples - args->start : 0;
-    if (args->count && args->count < left)
-        left = args->count;
-    return (uint64_t)((double)left * (double)batching_owned_count(batching) /
+    uint64_t positions_left = args->start < samples ? samples - args->start : 0;
+    if (args->count && args->count < positions_left)
+        positions_left = args->count;
+    return (uint64_t)((double)positions_left * (double)batching_owned_count(batching) /
                       (double)batching_micros(batching));
 }
 

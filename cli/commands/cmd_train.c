@@ -173,7 +173,7 @@ static void print_json_event(const struct trainer_report *report)
     fflush(stdout);
 }
 
-/* Called on a different thread from the run's, which may hang in a write. */
+/* Called on a helper thread, because the run's thread may hang in a write. */
 static void exit_immediately(struct console *console, const char *text)
 {
     console_error_line(console, text);

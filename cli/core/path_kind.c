@@ -19,7 +19,7 @@
 #define STEP_PREFIX  "step-"
 #define METRICS_NAME "metrics.jsonl"
 
-enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* includes the tar magic, which old tars lack */
+enum { HEAD_BYTES = 263, TAR_MAGIC_AT = 257 }; /* includes the tar magic; old tars have none */
 
 const char *path_kind_name(enum path_kind kind)
 {

@@ -1,7 +1,7 @@
 /*
  * help — prints help on stdout; manual pages share its text.
  *
- * A line that begins with a space is printed verbatim; any other line is a paragraph, which wraps.
+ * A line that begins with a space is printed verbatim; any other line is a paragraph and wraps.
  */
 #ifndef MILLRACE_CLI_HELP_HELP_H
 #define MILLRACE_CLI_HELP_HELP_H

@@ -1,12 +1,12 @@
 /*
- * rank_session — runs a verb on several ranks, which report errors and end together.
+ * rank_session — runs a verb on several ranks: they report errors and end together.
  *
  *     status = rank_session_open(invocation, &comm, &local_rank, err);
  *     status = ...
  *     return rank_session_close(invocation, comm, status, err);
  *
  * A launcher kills all ranks soon after the first one fails. So each rank prints its results and
- * errors before it closes the communicator, which waits for the others.
+ * errors before it closes the communicator: closing waits for the others.
  */
 #ifndef MILLRACE_CLI_RANKS_RANK_SESSION_H
 #define MILLRACE_CLI_RANKS_RANK_SESSION_H

@@ -301,7 +301,7 @@ int page_dataset_build(struct io *io, const char *path, bool is_shard, struct st
                                      .path = path,
                                      .calls_max =
                                          text_layout(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
-                                     .sample = add_sample,
+                                     .on_sample = add_sample,
                                      .context = &source};
     if (!status)
         status = survey_run(io, &options, &source.survey, err);

@@ -46,7 +46,7 @@ struct run_metrics {
 /* The key, such as "val_loss". */
 const char *run_series_key(enum run_series_kind kind);
 
-/* Ignores an incomplete last line, which a running job may be writing. -EBADMSG with the offset of
+/* Ignores an incomplete last line: a running job may be writing it. -EBADMSG with the offset of
  * an invalid line. free() the result. */
 int run_metrics_read(struct io *io, const char *path, struct run_metrics **ret_metrics,
                      struct err *err);

@@ -160,7 +160,7 @@ static int examine_sample(struct survey *survey, const struct survey_options *op
         return status;
     struct survey_sample labeled_sample = *sample;
     status = read_label(survey, sample, &labeled_sample.class_number, err);
-    return status ? status : options->sample(options->context, survey, &labeled_sample, err);
+    return status ? status : options->on_sample(options->context, survey, &labeled_sample, err);
 }
 
 /* total: samples of all examined shards; 0: only this shard. */

@@ -59,9 +59,9 @@ struct survey_sample {
 struct survey_options {
     const struct dataset *dataset; /* NULL: path is a shard */
     const char *path;
-    uint64_t calls_max; /* of `sample`, for evenly spread samples in order */
-    int (*sample)(void *context, struct survey *survey, const struct survey_sample *sample,
-                  struct err *err);
+    uint64_t calls_max; /* of on_sample, for evenly spread samples in order */
+    int (*on_sample)(void *context, struct survey *survey, const struct survey_sample *sample,
+                     struct err *err);
     void *context;
 };
 

@@ -1,7 +1,7 @@
 /*
  * verb — a command of the program: its name, arguments, options, examples and function.
  *
- * Each cmd_*.c defines a `const struct verb`, which verbs.c lists. Help, suggestions, manual pages
+ * Each cmd_*.c defines a `const struct verb`; verbs.c lists them. Help, suggestions, manual pages
  * and completions use these tables.
  */
 #ifndef MILLRACE_CLI_VERBS_VERB_H

@@ -274,7 +274,7 @@ training_is_measured_without_torch() {
   same "$(status_of "$python" "$here"/../../bench/train/run --millrace "$MILLRACE" --python ./no_python --models gpt2 --rounds 1 --steps 1 --batch 1)" 0 "$(cat errors)"
   contains "$(cat errors)" no_python
   grep -Eq '^\| tokens/s, 2 ranks \| [0-9.]+ \|' out || fail "$(cat out)"
-  grep -Eq '^\| two ranks over one \| [0-9.]+ x \|' out || fail "$(cat out)"
+  grep -Eq '^\| two ranks / one rank \| [0-9.]+ x \|' out || fail "$(cat out)"
 }
 
 missing_peers_are_reported_with_install_commands() {
@@ -293,7 +293,7 @@ compare_bytes() { # --option value...
   same "$(status_of "$python" "$here"/../../bench/loaders/run peers --jobs warm --rounds 2 --millrace "$MILLRACE" "$@")" 0 "$(cat errors)"
 }
 
-# A Python with a single peer: it prints its first line, stops itself, and exits when continued.
+# Creates a Python with a single peer. It prints its first line, stops itself, and exits when continued.
 make_bad_python() {
   cat >bad_python <<'END'
 #!/bin/sh

@@ -69,7 +69,7 @@ options_end_at_two_dashes_and_numbers_are_not_completed_as_files() {
   same "$(tab bash 'millrace nothing tra')" 'millrace nothing tra'
 }
 
-# Only bash: in zsh, TAB expands such words by design, for any command.
+# Tests only bash: in zsh, TAB expands such words by design, for any command.
 pressing_tab_never_runs_a_hostile_word() {
   need_shell bash
   for line in 'millrace read --order=$(touch pwned)`touch pwned`' 'millrace train --set $(touch pwned)=' 'millrace $(touch pwned)'; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs with damaged checkpoints, a full disk, or a folder locked by another run: their messages, and
-# the step from which they resume.
+# the step they resume from.
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null

@@ -96,8 +96,7 @@ a_host_without_its_folder_ends_the_run_instead_of_restarting_it() {
   contains "$(cat errors)" "there are checkpoints, but none that is present on all ranks"
 }
 
-# die_between STEP DIR SETTING...: the run is killed when only the first host has committed that
-# step.
+# die_between DIR STEP SETTING...: kills the run when only the first host has committed that step.
 die_between() {
   local step=$1/step-$(printf %08d "$2") pid
   export FAULTY_RANK=2 FAULT=commit:hold:step-$(printf %08d "$2")

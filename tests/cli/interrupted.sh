@@ -32,8 +32,8 @@ rounds=8
 export TMPDIR=$scratch/tmp MILLRACE_FAULT=read:delay=3ms%20,durable:delay=3ms,seed=1 # slow operations give more instants to interrupt
 mkdir tmp
 
-# begin COMMAND...: starts it in its own process group, which must end before this shell does;
-# sets pid.
+# begin COMMAND...: starts it in its own process group and sets pid; the group must end before this
+# shell does.
 begin() {
   set -m # in each shell: without it, background children ignore SIGINT
   "$@" >out 2>errors &

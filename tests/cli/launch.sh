@@ -84,7 +84,7 @@ any_number_of_hosts_can_be_given() {
   same "$(grep -o -- '--host [^ ]*' out)" "--host ${names//,/:2,}:2"
 }
 
-# An mpirun that records its arguments and the variables it would forward.
+# Creates an mpirun that records its arguments and the variables it would forward.
 record_mpirun() {
   mkdir -p recording
   cat >recording/mpirun <<'SH'
@@ -186,7 +186,7 @@ a_second_interrupt_ends_all_ranks_at_once() {
   same "$ended" 130 "$(cat errors)"
 }
 
-# A second interrupt just as the ranks end; the real mpirun cannot be made to end at that moment.
+# Sends a second interrupt just as the ranks end; the real mpirun cannot be made to end at that moment.
 later_interrupts_do_not_change_the_saved_status() {
   need_mpi
   set -m
@@ -234,7 +234,7 @@ a_failing_run_is_restarted_up_to_the_limit() {
   contains "$(tail -1 errors)" "and no restarts are left"
 }
 
-# An mpirun that records its arguments and fails.
+# Uses an mpirun that records its arguments and fails.
 every_attempt_gets_the_first_start_time() {
   mkdir failing
   cat >failing/mpirun <<'SH'

@@ -80,7 +80,7 @@ an_undecodable_photo_is_marked() {
   need_python
   cp -r shards cut
   chmod -R u+w cut
-  # overwrites the first photo's header, which the index does not detect
+  # overwrites the first photo's header; the index does not detect that
   local block
   block=$(tar tRf cut/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*\.jpg$/\1/p' | head -1)
   dd if=/dev/zero of=cut/shard-000000.tar bs=512 seek=$((block + 1)) count=1 conv=notrunc status=none

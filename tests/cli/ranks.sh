@@ -154,7 +154,7 @@ a_rank_without_data_ends_all_before_the_first_step() {
   [[ ! -e runs/nodata/metrics.jsonl ]] || fail "the run started"
 }
 
-# As if a machine's own copy of the data were damaged.
+# Simulates a damaged copy of the data on one machine.
 a_rank_with_other_data_ends_all_before_the_first_step() {
   mkdir -p members copies
   tar -xf shards/shard-000000.tar -C members
@@ -193,8 +193,8 @@ a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
 damage_found_by_one_rank_stops_all_from_resuming_there() {
   local n
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --quiet)" 0 "$(cat errors)"
-  # Damages only the second file, which the first of two ranks must also read because they share the
-  # rows of replicated tensors.
+  # Damages only the second file. The first of two ranks also reads it, because they share the rows
+  # of replicated tensors.
   local file=runs/hurt/ckpt/step-00000012/rank-00001.safetensors
   printf '\377' | dd of="$file" bs=1 seek=$(($(stat -c %s "$file") - 9)) conv=notrunc status=none
   same "$(ranks 2 "$MILLRACE" train train.yaml --set run.dir=runs/hurt --set run.steps=14)" 0 "$(cat errors)"

@@ -95,7 +95,7 @@ different_data_is_refused_but_a_copy_is_accepted() {
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
 }
 
-# As if each machine had its own file of that name.
+# Simulates machines with different files of the same name.
 different_initial_weights_are_refused() {
   local seed
   for seed in 3 4; do
