@@ -34,9 +34,9 @@ wait_for_steps() {
   done
 }
 rank_pids() { pgrep -f -- "^$MILLRACE train train.yaml .*run.dir=$run( |\$)"; }
-wait_for_end() { # waits for the job; sets $ended to its status; no rank may remain
-  ended=0
-  wait $job || ended=$?
+wait_for_end() { # waits for the job; sets $exit_status to its status; no rank may remain
+  exit_status=0
+  wait $job || exit_status=$?
   trap - EXIT
   while rank_pids >/dev/null; do sleep 0.05; done
 }
@@ -165,7 +165,7 @@ signals_reach_all_ranks() {
     start_run signals --set run.steps=1000000
     kill -$signal $job
     wait_for_end
-    same "$ended" 75 "$(cat errors)"
+    same "$exit_status" 75 "$(cat errors)"
     grep -q '^stopped on request after step' errors
     same "$(grep -c '^stopping after this step, saving (' errors)" 1 "$(cat errors)"
   done
@@ -183,7 +183,7 @@ a_second_interrupt_ends_all_ranks_at_once() {
   done
   kill -INT $job
   wait_for_end
-  same "$ended" 130 "$(cat errors)"
+  same "$exit_status" 130 "$(cat errors)"
 }
 
 # Sends a second interrupt just as the ranks end; the real mpirun cannot be made to end at that moment.
@@ -211,7 +211,7 @@ SH
     kill -INT $job
   done
   wait_for_end
-  same "$ended" 75 "$(cat errors)"
+  same "$exit_status" 75 "$(cat errors)"
 }
 
 a_failing_run_is_restarted_up_to_the_limit() {
@@ -230,7 +230,7 @@ a_failing_run_is_restarted_up_to_the_limit() {
   wait_for_steps $(($(grep -c '^step [0-9]*/' errors) + 2))
   kill -KILL "$(rank_pids | tail -1)"
   wait_for_end
-  same "$ended" 1
+  same "$exit_status" 1
   contains "$(tail -1 errors)" "and no restarts are left"
 }
 

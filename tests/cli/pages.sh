@@ -6,7 +6,7 @@
 "$RENDER_SHAPES" --count 20 --side 40 photos >/dev/null
 millrace convert dataset photos shards --quiet >/dev/null
 
-page() { # PATH OUT: writes the page, checks it, and writes its content to report
+check_page() { # PATH OUT: writes the page, checks it, and writes its content to report
   rm -f "$2"
   same "$(status_of millrace inspect "$1" --html "$2")" 0 "status of the page of $1 ($(cat errors))"
   "$python" "$here/page_check.py" "$2" >report || fail "the page of $1 is not valid"
@@ -14,7 +14,7 @@ page() { # PATH OUT: writes the page, checks it, and writes its content to repor
 
 a_page_of_a_dataset_shows_samples_sizes_classes_fields_shards_and_options() {
   need_python
-  page shards page.html
+  check_page shards page.html
   same "$(json 'd["headings"]' report)" \
     "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields', 'Shards', 'Converted with']"
   same "$(json 'd["pictures"], len(d["alts"])' report)" "(96, 96)"
@@ -42,7 +42,7 @@ PY
     cp captioned/*."$kind" "only-$kind"
     for file in "only-$kind"/*; do cp "captioned/$(basename "${file%.*}").txt" "only-$kind"; done
     millrace convert dataset "only-$kind" "shards-$kind" --quiet >/dev/null
-    page "shards-$kind" page.html
+    check_page "shards-$kind" page.html
     same "$(json '[c.split(" from")[0] for c in d["charts"]]' report)" \
       "['Sample size', 'Photo width', 'Photo height']"
     same "$(json 'd["pictures"], d["text"].count("a band of color number"), d["text"].count("& <more>")' report)" "(15, 15, 15)"
@@ -51,7 +51,7 @@ PY
 
 a_page_of_a_shard_has_the_same_counts() {
   need_python
-  page shards/shard-000000.tar page.html
+  check_page shards/shard-000000.tar page.html
   same "$(json 'd["headings"]' report)" "['Summary', 'Samples', 'Sizes', 'Classes', 'Fields']"
   same "$(json '[r[:3] for r in d["rows"]][1:3]' report)" "[['0', '0', '20'], ['1', '1', '20']]"
 }
@@ -69,7 +69,7 @@ hostile_names_are_escaped() {
   cp photos/ring/0001.jpg "hostile/$class/$key.jpg"
   cp photos/ring/0002.jpg "hostile/]]>/two.jpg"
   millrace convert dataset hostile bad --quiet >/dev/null
-  page bad page.html
+  check_page bad page.html
   same "$(json 'd["pictures"]' report)" 2
   CLASS=$class KEY=$key json '__import__("os").environ["CLASS"] in d["text"], __import__("os").environ["KEY"] in d["text"]' \
     report >out
@@ -84,7 +84,7 @@ an_undecodable_photo_is_marked() {
   local block
   block=$(tar tRf cut/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*\.jpg$/\1/p' | head -1)
   dd if=/dev/zero of=cut/shard-000000.tar bs=512 seek=$((block + 1)) count=1 conv=notrunc status=none
-  page cut page.html
+  check_page cut page.html
   contains "$(json 'd["text"]' report)" "1 photos have no readable headers"
 }
 
@@ -93,7 +93,7 @@ a_page_of_text_shows_the_text() {
   mkdir -p books
   { for _ in 1 2 3 4 5; do printf 'To be, or <b>not</b> to be & that is — the question.\n'; done; } >books/a.txt
   millrace convert dataset books tokens --quiet >/dev/null
-  page tokens page.html
+  check_page tokens page.html
   same "$(json 'd["headings"]' report)" \
     "['Summary', 'Samples of text', 'Fields', 'Shards', 'Converted with']"
   same "$(json 'd["text"].count("To be, or <b>not</b> to be & that is — the question.")' report)" 5
@@ -114,7 +114,7 @@ YAML
   millrace train train.yaml --quiet >/dev/null
   local path
   for path in runs/a runs/a/metrics.jsonl; do
-    page $path run-$((++pages)).html
+    check_page $path run-$((++pages)).html
     same "$(json 'd["headings"]' report)" "['Final values', 'Over the steps', 'Checkpoints', 'Configuration']"
     same "$(json '[c.split(" over")[0] for c in d["charts"]]' report)" \
       "['Loss', 'Validation accuracy', 'Learning rate', 'Gradient norm', 'Throughput', 'Waits']"
@@ -136,7 +136,7 @@ for step in range(1, 50001):
     print('{"step":%d,"epoch":0,"loss":%s,"lr":1e-3,"gradient_norm":1,"wall_seconds":%d}' % (step, loss, 1e9 + step))
 print('{"step":50001,"lo', end="")
 PY
-  page long page.html
+  check_page long page.html
   same "$(json 'd["size"] < 200000, "mean of 64 reports" in d["text"]' report)" "(True, True)"
   same "$(json 'len(d["charts"])' report)" 3
   # the line has two parts: before the gap and after it

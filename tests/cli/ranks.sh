@@ -16,15 +16,15 @@ checkpoint: {every: 4, keep: {last: 2}}
 eval:       {every: 6}
 log:        {every: 3}
 YAML
-# on RANK VARIABLE=VALUE... -- COMMAND: sets the variables on only that rank.
-cat >on <<'SH'
+# set_on_rank RANK VARIABLE=VALUE... -- COMMAND: sets the variables on only that rank.
+cat >set_on_rank <<'SH'
 #!/bin/sh
 rank=$1; shift
 while [ "$1" != -- ]; do [ "$OMPI_COMM_WORLD_RANK" != "$rank" ] || export "$1"; shift; done
 shift
 exec "$@"
 SH
-chmod +x on
+chmod +x set_on_rank
 
 # ranks N COMMAND...: runs N ranks; drops mpirun's own messages about a failed run from errors.
 ranks() {
@@ -125,7 +125,7 @@ ranks_can_index_the_same_tar_concurrently() {
 
 a_save_that_fails_on_one_rank_ends_all_ranks_at_the_same_step() {
   # The failing rank takes longer to remove its file than the others, and longer than a step.
-  same "$(ranks 3 ./on 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
+  same "$(ranks 3 ./set_on_rank 0 MILLRACE_FAULT=finalize:enospc:step-00000004,abort:delay=2s:step-00000004 -- "$MILLRACE" train train.yaml \
     --set run.dir=runs/unsaved --set run.steps=100000 --set checkpoint.on_save_error=stop --set parallel.timeout=60s)" 1
   contains "$(cat messages)" "error: rank 0: the checkpoint of step 4 was not saved"
   contains "$(cat messages)" "No space left"
@@ -147,7 +147,7 @@ an_error_common_to_all_ranks_is_printed_once() {
 }
 
 a_rank_without_data_ends_all_before_the_first_step() {
-  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@1+:dataset.json -- "$MILLRACE" train train.yaml --set run.dir=runs/nodata)" 1
+  same "$(ranks 3 ./set_on_rank 1 MILLRACE_FAULT=read:eio@1+:dataset.json -- "$MILLRACE" train train.yaml --set run.dir=runs/nodata)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/dataset.json' messages
   grep -qx 'millrace: rank 0: rank 1 failed' messages
   grep -qx 'millrace: rank 2: rank 1 failed' messages
@@ -162,21 +162,21 @@ a_rank_with_other_data_ends_all_before_the_first_step() {
   head -c 100000 copies/whole.tar >copies/cut.tar
   export WDS_COPY=whole
   local tars=(--set 'data.train=copies/${COPY}.tar' --set data.val= --set eval.every=0 --set model.classes=7)
-  same "$(ranks 3 ./on 1 WDS_COPY=cut -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
+  same "$(ranks 3 ./set_on_rank 1 WDS_COPY=cut -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
   grep -q '^warning: rank 1: damaged tar: tar archive is truncated.*copies/cut.tar at ' messages || fail "no warning: $(cat messages)"
   grep -q '^millrace: rank 0: ranks do not agree on data.train\[0\] fingerprint.*on ranks 0, 2, found .* on rank 1;' messages || fail "unexpected messages: $(cat messages)"
   [[ ! -e runs/other/metrics.jsonl ]] || fail "the run started"
   cp copies/whole.tar copies/more.tar # the same samples, with the last member repeated
   tar -rf copies/more.tar -C members "$(tar -tf copies/whole.tar | tail -n 1)"
-  same "$(ranks 2 ./on 1 WDS_COPY=more -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
+  same "$(ranks 2 ./set_on_rank 1 WDS_COPY=more -- "$MILLRACE" train train.yaml "${tars[@]}" --set data.bad_samples.policy=substitute --set run.dir=runs/other)" 2
   grep -q '^millrace: rank 0: ranks do not agree on data.train.*left out of damaged tars' messages || fail "unexpected messages: $(cat messages)"
   same "$(ranks 2 "$MILLRACE" train train.yaml "${tars[@]}" --set run.dir=runs/whole)" 0 "$(cat errors)"
-  same "$(ranks 2 ./on 1 WDS_COPY=cut -- "$MILLRACE" eval train.yaml --set 'data.val=copies/${COPY}.tar' --set model.classes=7 --set data.bad_samples.policy=substitute --from runs/whole/ckpt)" 2
+  same "$(ranks 2 ./set_on_rank 1 WDS_COPY=cut -- "$MILLRACE" eval train.yaml --set 'data.val=copies/${COPY}.tar' --set model.classes=7 --set data.bad_samples.policy=substitute --from runs/whole/ckpt)" 2
   grep -q '^millrace: rank 0: ranks do not agree on data.val' messages || fail "an evaluation is silent: $(cat messages)"
 }
 
 a_rank_that_fails_mid_run_reports_why_and_ends_all() {
-  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
+  same "$(ranks 3 ./set_on_rank 1 MILLRACE_FAULT=read:eio@12+:shard-000000 -- "$MILLRACE" train train.yaml --set run.dir=runs/middle --set run.steps=100000)" 1
   grep -q '^millrace: rank 1: could not read: Input/output error: shards/shard-000000.tar' messages
   same "$(grep -c 'Input/output error' messages)" 1
   ! grep -v '^step\|^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' messages || fail "unexpected messages: $(cat messages)"
@@ -184,7 +184,7 @@ a_rank_that_fails_mid_run_reports_why_and_ends_all() {
 
 a_rank_that_fails_mid_evaluation_reports_why_and_ends_all() {
   millrace train train.yaml --set run.dir=runs/judged --set run.steps=1 --quiet >/dev/null
-  same "$(ranks 3 ./on 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
+  same "$(ranks 3 ./set_on_rank 1 MILLRACE_FAULT=read:eio@4+:shard-000000 -- "$MILLRACE" eval train.yaml --set batch.micro=1 --from runs/judged/ckpt)" 1
   grep -q '^millrace: rank 1: could not read.*: Input/output error: shards/shard-000000.tar' messages || fail "rank 1 is silent: $(cat messages)"
   same "$(grep -c 'Input/output error' messages)" 1
   ! grep -v '^millrace: rank 1: \|: the run was ended: rank 1 aborted it$' messages || fail "unexpected messages: $(cat messages)"
@@ -206,10 +206,10 @@ damage_found_by_one_rank_stops_all_from_resuming_there() {
 damage_read_by_one_rank_applies_the_policy_on_all() {
   local fault=MILLRACE_FAULT=read:flip@1+:step-00000012/rank-00000
   same "$(ranks 3 "$MILLRACE" train train.yaml --set run.dir=runs/wrong --quiet)" 0 "$(cat errors)"
-  same "$(ranks 3 ./on 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
+  same "$(ranks 3 ./set_on_rank 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14 --set checkpoint.on_damage=stop)" 1
   grep -q '^millrace: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' messages || fail "rank 2 is silent: $(cat messages)"
   grep -q '^millrace: rank 0: rank 2: tensor ".*": a block does not match its checksum: runs/wrong/ckpt/step-00000012/rank-00000' messages || fail "rank 0 does not report it: $(cat messages)"
-  same "$(ranks 3 ./on 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
+  same "$(ranks 3 ./set_on_rank 2 $fault -- "$MILLRACE" train train.yaml --set run.dir=runs/wrong --set run.steps=14)" 0 "$(cat errors)"
   same "$(grep -c 'skipping a damaged checkpoint: rank 2: tensor ".*": a block does not match' errors)" 1 "$(cat errors)"
   same "$(grep -c '^resuming at step 8 from ' errors)" 1 "$(cat errors)"
 }

@@ -35,11 +35,11 @@ start_run() {
     sleep 0.05
   done
 }
-# wait_for_end: waits until all ranks are gone; sets $ended to mpirun's status.
+# wait_for_end: waits until all ranks are gone; sets $exit_status to mpirun's status.
 wait_for_end() {
   local r
-  ended=0
-  wait $job || ended=$?
+  exit_status=0
+  wait $job || exit_status=$?
   trap - EXIT
   for r in 0 1 2; do
     while kill -0 "$(cat pid.$r)" 2>/dev/null; do sleep 0.05; done
@@ -54,7 +54,7 @@ a_signal_to_any_rank_stops_all_after_the_same_step() {
       start_run --set run.dir=runs/signal
       kill -$signal "$(cat pid.$rank)"
       wait_for_end
-      same "$ended" 75 "$(cat errors)"
+      same "$exit_status" 75 "$(cat errors)"
       grep -q '^stopped on request after step' errors
       ! grep -q '^millrace' errors || fail "$(cat errors)"
       same "$(find runs/signal/ckpt -name 'step-*' | wc -l)" $((round < 3 ? round : 3)) "checkpoints after $round stops"
@@ -71,7 +71,7 @@ a_timed_save_happens_on_all_ranks() {
   done
   kill -TERM "$(cat pid.1)"
   wait_for_end
-  same "$ended" 75 "$(cat errors)"
+  same "$exit_status" 75 "$(cat errors)"
   millrace verify runs/clock/ckpt --quiet
 }
 
@@ -79,7 +79,7 @@ a_killed_rank_ends_the_run() {
   start_run --set run.dir=runs/killed
   kill -KILL "$(cat pid.1)"
   wait_for_end
-  [[ $ended != 0 ]] || fail "mpirun reported success"
+  [[ $exit_status != 0 ]] || fail "mpirun reported success"
   contains "$(cat errors)" "signal 9 (Killed)"
 }
 
@@ -87,14 +87,14 @@ an_unresponsive_rank_is_named() {
   start_run --set run.dir=runs/stopped --set parallel.timeout=10s
   kill -STOP "$(cat pid.2)"
   wait_for_end
-  [[ $ended != 0 ]] || fail "mpirun reported success"
+  [[ $exit_status != 0 ]] || fail "mpirun reported success"
   contains "$(cat errors)" "rank 2: no answer, as if the process were stopped"
 }
 
 a_stuck_rank_is_named_with_its_operation() {
   FAULT=read:hold@40+:shard-000000 start_run --set run.dir=runs/stuck --set parallel.timeout=10s
   wait_for_end
-  [[ $ended != 0 ]] || fail "mpirun reported success"
+  [[ $exit_status != 0 ]] || fail "mpirun reported success"
   grep -qE '^millrace: rank [02]: rank [02] of 3 waited too long for (the step|gradients of ).*: found nothing from ranks? ([02], )?1(, 2)?; .*rank 1: at data of step [0-9]+ for [0-9.]+ s; ' errors
 }
 

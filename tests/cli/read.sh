@@ -184,8 +184,8 @@ a_text_window_is_named_by_member_and_number() {
   same "$(sed -n '1s/.*#//p;64s/.*#//p;65s/.*#//p' keys | tr '\n' ' ')" "0 63 0 "
 }
 
-# refs prints the oracle's positions as `position dataset epoch sample`; printed_refs, the program's.
-refs() { echo "refs $*" | "$python" "$TEST_SOURCE_DIR/tests/oracle/order.py"; }
+# oracle_refs prints the oracle's positions as `position dataset epoch sample`; printed_refs, the program's.
+oracle_refs() { echo "refs $*" | "$python" "$TEST_SOURCE_DIR/tests/oracle/order.py"; }
 printed_refs() { "$python" -c 'import json, sys
 for line in sys.stdin:
     d = json.loads(line)
@@ -208,7 +208,7 @@ the_order_matches_the_oracle() {
       local seed=${options#*--seed }
       [[ $options == *--seed* ]] && seed=${seed%% *} || seed=0
       # shellcheck disable=SC2046
-      refs $epoch "$seed" 0 $samples $(oracle_words summary) | cmp - found
+      oracle_refs $epoch "$seed" 0 $samples $(oracle_words summary) | cmp - found
     done
   done
 }
@@ -226,7 +226,7 @@ a_mix_matches_the_oracle() {
       # shellcheck disable=SC2086
       millrace read $mix --seed 9 --epoch $epoch --print json --json 2>summary | printed_refs >found
       # shellcheck disable=SC2046
-      refs $epoch 9 0 "$(json 'd["epoch_samples_count"]' summary)" $(oracle_words summary) | cmp - found
+      oracle_refs $epoch 9 0 "$(json 'd["epoch_samples_count"]' summary)" $(oracle_words summary) | cmp - found
       same "$(json 'sum(x["delivered_count"] for x in d["datasets"])' summary)" "$(wc -l <found)"
     done
   done
