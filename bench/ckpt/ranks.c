@@ -31,7 +31,7 @@ struct shard {
     uint32_t *memory;
 };
 
-static uint64_t elements(const struct shard *shard)
+static uint64_t count_elements(const struct shard *shard)
 {
     return ARRAYS * shard->count * COLUMNS;
 }
@@ -44,8 +44,9 @@ static int shard_init(struct shard *shard, const struct comm *comm, uint64_t mib
     shard->count = (rank + 1) * shard->rows / ranks - shard->first;
     int status = device_open("cpu", &shard->device, err);
     if (!status)
-        status = shard->device->ops->mem_alloc(
-            shard->device, MEM_HUGE, elements(shard) * sizeof(float), (void **)&shard->memory, err);
+        status = shard->device->ops->mem_alloc(shard->device, MEM_HUGE,
+                                               count_elements(shard) * sizeof(float),
+                                               (void **)&shard->memory, err);
     for (uint32_t i = 0; i < ARRAYS && !status; i++) {
         snprintf(shard->names[i], sizeof shard->names[i], "matrix.%02u", i);
         shard->tensors[i] =
@@ -65,7 +66,7 @@ static void shard_deinit(struct shard *shard)
 {
     if (shard->memory)
         shard->device->ops->mem_free(shard->device, MEM_HUGE, shard->memory,
-                                     elements(shard) * sizeof(float));
+                                     count_elements(shard) * sizeof(float));
     device_close(shard->device);
 }
 
@@ -86,7 +87,7 @@ static int save(struct shard *shard, struct comm *comm, struct io *io, const cha
                                          .run_id = "bench",
                                          .numerics_id = "bench"};
     struct ckpt_saver *saver = NULL;
-    for (uint64_t i = 0; i < elements(shard); i++)
+    for (uint64_t i = 0; i < count_elements(shard); i++)
         shard->memory[i] = expected_value(shard, i);
     int status = ckpt_saver_open(&options, shard->tensors, ARRAYS, &saver, err);
     if (!status)
@@ -104,7 +105,7 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     struct ckpt_reader *reader = NULL;
     char path[IO_PATH_BYTES_MAX];
     /* faults the pages in before the measurement */
-    memset(shard->memory, 0xFF, elements(shard) * sizeof(float));
+    memset(shard->memory, 0xFF, count_elements(shard) * sizeof(float));
     int status = folder_step_path(folder, step, path, err);
     if (!status && comm->rank == 0)
         status = bench_ckpt_drop_cache(io, path, err);
@@ -118,7 +119,7 @@ static int load(struct shard *shard, struct comm *comm, struct io *io, const cha
     ckpt_reader_close(reader);
     status = comm_agree(comm, status, &options, err);
     io_benchmark_end(speed);
-    for (uint64_t i = 0; i < elements(shard) && !status; i++)
+    for (uint64_t i = 0; i < count_elements(shard) && !status; i++)
         if (shard->memory[i] != expected_value(shard, i))
             status = err_set(err, -EIO, "element %" PRIu64 " differs from the saved value", i);
     return comm_agree(comm, status, &options, err);

@@ -89,8 +89,8 @@ static int report_mismatch(struct checked_folder *folder, const struct checked_f
     return -EBADMSG;
 }
 
-static int compare(struct checked_folder *folder, const struct checked_file *file, uint64_t offset,
-                   const char *data, size_t bytes, struct err *err)
+static int compare_with_file(struct checked_folder *folder, const struct checked_file *file,
+                             uint64_t offset, const char *data, size_t bytes, struct err *err)
 {
     for (size_t at = 0; at < bytes;) {
         size_t step = bytes_min(bytes - at, READBACK_BYTES), same = 0;
@@ -113,7 +113,7 @@ int checked_file_put(struct checked_folder *folder, const struct checked_file *f
                      uint64_t offset, const void *data, size_t bytes, struct err *err)
 {
     if (folder->is_comparing)
-        return compare(folder, file, offset, data, bytes, err);
+        return compare_with_file(folder, file, offset, data, bytes, err);
     return io_write_exact(folder->queue, folder->io, file->file, file->path, offset, data, bytes,
                           err);
 }

@@ -318,7 +318,7 @@ static void log_existing_file(const struct job *job)
              ckpt_reader_path(job->reader), file->name);
 }
 
-static int make_file(struct job *job, struct err *err)
+static int convert_to_file(struct job *job, struct err *err)
 {
     char owner_id[IDENTITY_BYTES], options_text[64], text[HASH128_HEX_BYTES];
     bool is_done = false;
@@ -365,7 +365,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
     if (!status)
         status = cut_pieces(&job, err);
     if (!status)
-        status = make_file(&job, err);
+        status = convert_to_file(&job, err);
     if (!status) {
         log_existing_file(&job);
         *ret_result = (struct convert_checkpoint_result){

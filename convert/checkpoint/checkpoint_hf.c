@@ -71,8 +71,8 @@ static int load_box(struct job *job, unsigned worker, const struct manifest_tens
 }
 
 /* The output's rows are the parts' columns. */
-static int load_transposed(struct job *job, unsigned worker, const struct hf_rows *rows, char *data,
-                           struct err *err)
+static int load_transposed_rows(struct job *job, unsigned worker, const struct hf_rows *rows,
+                                char *data, struct err *err)
 {
     const struct hf_tensor *tensor = rows->tensor;
     uint64_t out = tensor->source[0]->shape[0], bytes = dtype_bytes(tensor->entry.dtype);
@@ -96,7 +96,7 @@ static int make_piece(void *context, unsigned worker, uint64_t number, void *dat
     const struct hf_rows *rows = &job->plan.rows[number];
     const struct hf_tensor *tensor = rows->tensor;
     if (tensor->location.transposed)
-        return load_transposed(job, worker, rows, data, err);
+        return load_transposed_rows(job, worker, rows, data, err);
     if (tensor->entry.rank == 2) /* rank-2 tensors have one part */
         return load_box(job, worker, tensor->source[0], (const uint64_t[2]){rows->first, 0},
                         (const uint64_t[2]){rows->count, tensor->entry.shape[1]}, data, err);
@@ -212,7 +212,7 @@ static int put_index(struct job *job, struct err *err)
     return status;
 }
 
-static int put_all(struct job *job, const struct str *config, struct err *err)
+static int put_all_files(struct job *job, const struct str *config, struct err *err)
 {
     uint64_t next = 0;
     int status = 0;
@@ -243,8 +243,8 @@ static int open_pieces(struct job *job, const char *owner_id, struct err *err)
     return status;
 }
 
-static int make_folder(struct job *job, const char *owner_id, const struct str *config,
-                       struct err *err)
+static int convert_to_folder(struct job *job, const char *owner_id, const struct str *config,
+                             struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
     struct io_transaction_options transaction = {.path = o->target,
@@ -256,19 +256,19 @@ static int make_folder(struct job *job, const char *owner_id, const struct str *
     if (!status)
         status = open_pieces(job, owner_id, err);
     if (!status)
-        status = put_all(job, config, err);
+        status = put_all_files(job, config, err);
     if (!status)
         job->kept_bytes = pieces_kept_bytes(job->piece_job.pieces);
     if (!status && o->verify) {
         checked_folder_compare(&job->folder);
-        status = put_all(job, config, err);
+        status = put_all_files(job, config, err);
     }
     return status ? status : checked_folder_commit(&job->folder, err);
 }
 
 /* Compares an existing target with what this conversion would write. */
-static int verify_complete(struct job *job, const char *owner_id, const struct str *config,
-                           struct err *err)
+static int verify_existing_target(struct job *job, const char *owner_id, const struct str *config,
+                                  struct err *err)
 {
     int status = checked_folder_open_existing(&job->folder, job->io, job->options->target, err);
     if (!status)
@@ -276,7 +276,7 @@ static int verify_complete(struct job *job, const char *owner_id, const struct s
     if (status)
         return status;
     job->kept_bytes = job->plan.bytes;
-    status = put_all(job, config, err);
+    status = put_all_files(job, config, err);
     if (!status || !(job->folder.has_mismatch || pieces_has_mismatch(job->piece_job.pieces)))
         return status;
     return checkpoint_target_reject_existing(job->options->target, err);
@@ -289,7 +289,7 @@ static bool target_exists(const struct job *job)
            info.kind == IO_ENTRY_FOLDER;
 }
 
-static int write_or_verify(struct job *job, const struct str *config, struct err *err)
+static int convert_or_verify(struct job *job, const struct str *config, struct err *err)
 {
     const struct convert_checkpoint_options *o = job->options;
     char owner_id[IDENTITY_BYTES], options_text[64];
@@ -299,8 +299,8 @@ static int write_or_verify(struct job *job, const struct str *config, struct err
     if (status)
         return status;
     return o->resume && !o->force && target_exists(job)
-               ? verify_complete(job, owner_id, config, err)
-               : make_folder(job, owner_id, config, err);
+               ? verify_existing_target(job, owner_id, config, err)
+               : convert_to_folder(job, owner_id, config, err);
 }
 
 /* keep: leave written data for a resume. */
@@ -328,14 +328,14 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
         status = checkpoint_target_check_folder(io, ckpt_reader_path(job.reader), options->target,
                                                 options->force, err);
     if (!status)
-        status = checkpoint_hf_find(job.reader, &job.model, err);
+        status = checkpoint_hf_find_model(job.reader, &job.model, err);
     if (!status)
         status = make_plan(&job, err);
     if (!status)
-        status = checkpoint_hf_config(job.reader, job.model, &options->cast, &config,
-                                      &job.has_tied_head, err);
+        status = checkpoint_hf_write_config(job.reader, job.model, &options->cast, &config,
+                                            &job.has_tied_head, err);
     if (!status)
-        status = write_or_verify(&job, &config, err);
+        status = convert_or_verify(&job, &config, err);
     if (!status)
         *ret_result =
             (struct convert_checkpoint_result){.tensors_count = job.plan.tensors_count,

@@ -14,8 +14,8 @@ static const struct json_t *saved_config(const struct ckpt_reader *reader)
     return jsonx_get(ckpt_reader_state(reader), "config");
 }
 
-int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model **ret_model,
-                       struct err *err)
+int checkpoint_hf_find_model(const struct ckpt_reader *reader, const struct hf_model **ret_model,
+                             struct err *err)
 {
     const char *name = "";
     enum model_type type;
@@ -36,8 +36,8 @@ int checkpoint_hf_find(const struct ckpt_reader *reader, const struct hf_model *
     return -ENOTSUP;
 }
 
-static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t axis,
-                    uint64_t *ret_extent, struct err *err)
+static int find_dimension(const struct ckpt_reader *reader, const char *name, uint32_t axis,
+                          uint64_t *ret_extent, struct err *err)
 {
     const struct manifest_tensor *tensor = manifest_find_tensor(&reader->manifest, name);
     if (tensor && axis < tensor->rank) {
@@ -49,18 +49,19 @@ static int find_dim(const struct ckpt_reader *reader, const char *name, uint32_t
     return -EBADMSG;
 }
 
-static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
+static int fill_dimensions(const struct ckpt_reader *reader, struct hf_config *config,
+                           struct err *err)
 {
     const char *up = manifest_find_tensor(&reader->manifest, "blocks.0.mlp.gate.weight")
                          ? "blocks.0.mlp.gate.weight"
                          : "blocks.0.mlp.fc.weight";
-    int status = find_dim(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
+    int status = find_dimension(reader, "embed.tokens.weight", 0, &config->vocabulary, err);
     if (!status)
-        status = find_dim(reader, "embed.tokens.weight", 1, &config->width, err);
+        status = find_dimension(reader, "embed.tokens.weight", 1, &config->width, err);
     if (!status)
-        status = find_dim(reader, up, 0, &config->mlp_width, err);
+        status = find_dimension(reader, up, 0, &config->mlp_width, err);
     if (!status && manifest_find_tensor(&reader->manifest, "embed.positions.weight"))
-        return find_dim(reader, "embed.positions.weight", 0, &config->positions, err);
+        return find_dimension(reader, "embed.positions.weight", 0, &config->positions, err);
     return status ? status
                   : jsonx_get_u64(saved_config(reader), "data.text.block", &config->positions,
                                   reader->path, err);
@@ -70,7 +71,7 @@ static int fill_dims(const struct ckpt_reader *reader, struct hf_config *config,
 static int fill_config(const struct ckpt_reader *reader, struct hf_config *config, struct err *err)
 {
     const struct json_t *saved = saved_config(reader);
-    int status = fill_dims(reader, config, err);
+    int status = fill_dimensions(reader, config, err);
     if (!status)
         status = jsonx_get_u64(saved, "model.layers", &config->layers, reader->path, err);
     if (!status)
@@ -115,9 +116,9 @@ static void write_dtype(struct jsonx_writer *w, const struct ckpt_reader *reader
             jsonx_write_string(w, "torch_dtype", names[i].torch);
 }
 
-int checkpoint_hf_config(const struct ckpt_reader *reader, const struct hf_model *model,
-                         const struct tensor_cast *cast, struct str *out, bool *ret_has_tied_head,
-                         struct err *err)
+int checkpoint_hf_write_config(const struct ckpt_reader *reader, const struct hf_model *model,
+                               const struct tensor_cast *cast, struct str *out,
+                               bool *ret_has_tied_head, struct err *err)
 {
     struct jsonx_writer w = {.out = out};
     struct hf_config config = {0};

@@ -21,7 +21,8 @@ static int reject_tensor(const struct hf_plan_options *options, const char *name
     return -ENOTSUP;
 }
 
-static struct hf_tensor *find_or_add(struct hf_plan *plan, const struct hf_location *location)
+static struct hf_tensor *find_or_add_tensor(struct hf_plan *plan,
+                                            const struct hf_location *location)
 {
     for (uint64_t i = plan->tensors_count; i-- > 0;)
         if (strcmp(plan->names[i], location->name) == 0)
@@ -42,7 +43,7 @@ static int add_tensor(struct hf_plan *plan, const struct hf_plan_options *option
                              err);
     if (source->rank != 1 && source->rank != 2)
         return reject_tensor(options, source->name, "is neither a vector nor a matrix", err);
-    struct hf_tensor *tensor = find_or_add(plan, &location);
+    struct hf_tensor *tensor = find_or_add_tensor(plan, &location);
     const struct manifest_tensor *other = tensor->source[0] ? tensor->source[0] : source;
     if (other->rank != source->rank || other->dtype != source->dtype ||
         memcmp(other->shape, source->shape, source->rank * sizeof source->shape[0]) != 0)

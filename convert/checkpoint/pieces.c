@@ -152,7 +152,7 @@ static int submit(const struct pieces *pieces, struct worker *worker, struct slo
     return 0;
 }
 
-static bool is_writing(const struct slot *slot)
+static bool is_write_pending(const struct slot *slot)
 {
     return slot->request.file && slot->request.kind == IO_WRITE;
 }
@@ -161,7 +161,7 @@ static int finish_write(const struct pieces *pieces, struct worker *worker, stru
                         struct err *err)
 {
     int status = wait_for_slot(pieces, worker, slot, err);
-    if (status || !is_writing(slot))
+    if (status || !is_write_pending(slot))
         return status;
     slot->request.file = NULL;
     if (slot->request.result < 0) {

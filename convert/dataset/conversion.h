@@ -26,8 +26,9 @@ struct conversion {
  * source, it would become a class. */
 int conversion_check_target(struct conversion *conversion, struct err *err);
 /* Creates an empty target, restores the state of the journal, or creates a staging folder to
- * replace an existing dataset. *ret_complete: nothing is left to do. */
-int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err);
+ * replace an existing dataset. *ret_is_complete: nothing is left to do. */
+int conversion_prepare_target(struct conversion *conversion, bool *ret_is_complete,
+                              struct err *err);
 /* Fails if another conversion has taken over the target. Call before committing anything. */
 int conversion_check_ownership(const struct conversion *conversion, struct err *err);
 /* Removes the lock's files, because users copy and compare the dataset's folder, then unlocks.

@@ -77,22 +77,23 @@ static int make_folders(struct conversion *conversion, struct err *err)
     return status;
 }
 
-/* *ret_complete: same files and options, and one sample per item unless errors are skipped. */
-static int find_complete(struct conversion *conversion, bool *ret_complete, struct err *err)
+/* *ret_is_complete: same files and options, and one sample per item unless errors are skipped. */
+static int find_complete_outputs(struct conversion *conversion, bool *ret_is_complete,
+                                 struct err *err)
 {
     uint64_t samples = 0;
-    *ret_complete = true;
-    for (uint32_t i = 0; i < conversion->outputs_count && *ret_complete; i++) {
+    *ret_is_complete = true;
+    for (uint32_t i = 0; i < conversion->outputs_count && *ret_is_complete; i++) {
         struct output *output = &conversion->outputs[i];
-        int status = output_find_complete(output, ret_complete, err);
+        int status = output_find_complete(output, ret_is_complete, err);
         if (status)
             return status;
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
             samples += output_shard_at(output, shard)->summary.samples;
     }
     if (samples != conversion->source->items_count && !conversion->options->skip_errors)
-        *ret_complete = false;
-    if (*ret_complete)
+        *ret_is_complete = false;
+    if (*ret_is_complete)
         log_line(conversion->options->log, LOG_INFO, "%s is already complete",
                  conversion->options->target);
     return 0;
@@ -136,7 +137,7 @@ static int reject_other_conversion(const char *target, struct err *err)
     return -ESTALE;
 }
 
-int conversion_prepare_target(struct conversion *conversion, bool *ret_complete, struct err *err)
+int conversion_prepare_target(struct conversion *conversion, bool *ret_is_complete, struct err *err)
 {
     const char *target = conversion->options->target;
     struct io *io = conversion->io;
@@ -148,10 +149,10 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_complete,
     if (!status && action != ACTION_REUSE)
         status = choose_action(conversion, &action, err);
     if (!status && action == ACTION_REUSE)
-        status = find_complete(conversion, ret_complete, err);
-    if (!status && action == ACTION_REUSE && !*ret_complete)
+        status = find_complete_outputs(conversion, ret_is_complete, err);
+    if (!status && action == ACTION_REUSE && !*ret_is_complete)
         status = reject_other_conversion(target, err);
-    if (status || *ret_complete)
+    if (status || *ret_is_complete)
         return status;
     if (action == ACTION_RESTART) {
         /* The remaining files do not belong to the interrupted conversion. */

@@ -108,13 +108,13 @@ static void write_options(const struct output *output, struct str *out)
     options_write_json(output->source, split, &output->identity, out);
 }
 
-int output_find_complete(struct output *output, bool *ret_complete, struct err *err)
+int output_find_complete(struct output *output, bool *ret_is_complete, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
     struct dataset *dataset = NULL;
     struct str options = {0};
-    *ret_complete = false;
+    *ret_is_complete = false;
     int status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
     if (status || output->io->names->stat(output->io, path, &info, NULL))
         return status;
@@ -123,7 +123,7 @@ int output_find_complete(struct output *output, bool *ret_complete, struct err *
     if (!status && str_status(&options))
         status = err_set(err, -ENOMEM, "out of memory for options");
     if (!status && strcmp(str_text(&options), str_text(&dataset->options_json)) == 0) {
-        *ret_complete = true;
+        *ret_is_complete = true;
         status = restore_shards(output, dataset, err);
     }
     dataset_close(dataset);

@@ -60,9 +60,9 @@ static inline const struct output_shard *output_shard_at(const struct output *ou
 }
 
 int output_restore(struct output *output, const struct output_shard *shard, struct err *err);
-/* *ret_complete: the split is complete, with the same files and options. If so, records its
+/* *ret_is_complete: the split is complete, with the same files and options. If so, records its
  * shards. */
-int output_find_complete(struct output *output, bool *ret_complete, struct err *err);
+int output_find_complete(struct output *output, bool *ret_is_complete, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
 bool output_is_full(const struct output *output, const struct pipeline_item *item);

@@ -99,13 +99,13 @@ static int count_complete_folders(struct io *io, const struct convert_options *o
     return 0;
 }
 
-int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
+int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_is_complete,
                        struct err *err)
 {
     uint32_t count;
     int status = count_complete_folders(io, options, &count, err);
     if (!status)
-        *ret_complete = count == count_folders(options);
+        *ret_is_complete = count == count_folders(options);
     return status;
 }
 

@@ -20,8 +20,8 @@ enum target_state {
 
 int target_examine(struct io *io, const struct convert_options *options,
                    enum target_state *ret_state, struct err *err);
-/* *ret_complete: every folder of the options has a dataset.json. */
-int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_complete,
+/* *ret_is_complete: every folder of the options has a dataset.json. */
+int target_is_complete(struct io *io, const struct convert_options *options, bool *ret_is_complete,
                        struct err *err);
 /* -EEXIST names a file that is not ours in a folder that would be replaced. */
 int target_check_replaceable(struct io *io, const struct convert_options *options, struct err *err);

@@ -61,8 +61,8 @@ static int tile_jpeg(struct image_encoder *encoder, const struct image_file *fil
     return status;
 }
 
-static int encode_scaled(struct image_encoder *encoder, const struct image_file *file,
-                         struct str *out, struct err *err)
+static int encode_scaled_jpeg(struct image_encoder *encoder, const struct image_file *file,
+                              struct str *out, struct err *err)
 {
     uint32_t quality =
         encoder->options->quality ? encoder->options->quality : ENCODE_QUALITY_DEFAULT;
@@ -89,7 +89,7 @@ static int reencode_jpeg(struct image_encoder *encoder, const struct image_file 
 {
     size_t start = out->bytes;
     bool kept = false, tiled;
-    int status = encode_scaled(encoder, file, out, err);
+    int status = encode_scaled_jpeg(encoder, file, out, err);
     size_t bytes = out->bytes - start;
     if (!status && bytes > file->bytes && !exceeds_max_side(encoder, file)) {
         str_clear(&encoder->original);
@@ -109,8 +109,8 @@ static int reencode_jpeg(struct image_encoder *encoder, const struct image_file 
     return status;
 }
 
-static int store_raw(struct image_encoder *encoder, const struct image_file *file, struct str *out,
-                     struct err *err)
+static int store_raw_image(struct image_encoder *encoder, const struct image_file *file,
+                           struct str *out, struct err *err)
 {
     const uint8_t *rgb;
     uint32_t width, height;
@@ -130,7 +130,7 @@ int image_encode(struct image_encoder *encoder, const struct image_file *file,
     const struct convert_options *options = encoder->options;
     if (options->store == CONVERT_STORE_RAW) {
         strcpy(extension, "ppm");
-        return store_raw(encoder, file, out, err);
+        return store_raw_image(encoder, file, out, err);
     }
     bool is_jpeg = image_kind_of(file->data, file->bytes) == IMAGE_JPEG;
     if (!is_jpeg || options->jpeg == CONVERT_JPEG_KEEP)

@@ -117,7 +117,7 @@ static int add_file(struct listing *listing, const char *relative)
     return 0;
 }
 
-static int reject_name(struct listing *listing, const char *relative)
+static int reject_file_name(struct listing *listing, const char *relative)
 {
     err_set(listing->err, -EILSEQ, "a file name is not plain UTF-8");
     err_at(listing->err, relative, ERR_NO_OFFSET);
@@ -175,7 +175,7 @@ static int visit_entry(void *context, const struct io_entry *entry)
         return 0;
     }
     if (!is_plain_name(entry->name))
-        return reject_name(listing, relative);
+        return reject_file_name(listing, relative);
     return entry->kind == IO_ENTRY_FOLDER ? visit_folder(folder, entry->name, relative)
                                           : visit_file(folder, entry, relative);
 }

@@ -47,8 +47,8 @@ static int find_character_boundary(struct cutter *cutter, uint64_t file, const c
     return 0;
 }
 
-static int find_end(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin,
-                    uint64_t *ret_end)
+static int find_chunk_end(struct cutter *cutter, uint64_t file, const char *path, uint64_t begin,
+                          uint64_t *ret_end)
 {
     uint64_t size = cutter->files->files[file].bytes;
     uint64_t limit = size - begin > TEXT_CHUNK_BYTES_MAX ? begin + TEXT_CHUNK_BYTES_MAX : size;
@@ -77,7 +77,7 @@ static int cut_file(struct cutter *cutter, uint64_t file)
     while (!status) {
         uint64_t end = size;
         if (cutter->bpe && size - begin > TEXT_CHUNK_BYTES)
-            status = find_end(cutter, file, path, begin, &end);
+            status = find_chunk_end(cutter, file, path, begin, &end);
         const struct text_chunk chunk = {.file = file, .offset = begin, .bytes = end - begin};
         if (!status)
             str_add(&cutter->chunks, &chunk, sizeof chunk);

@@ -203,7 +203,7 @@ static void assert_invalid(struct fixture *f, const char *encoder, const char *p
     assert_non_null(strstr(f->err.path, expected_path));
 }
 
-static void a_malformed_vocabulary_is_refused_naming_it(void **state)
+static void the_error_for_a_malformed_vocabulary_names_its_file(void **state)
 {
     struct fixture *f = need_vocabulary(state);
     char path[2 * TEST_PATH_BYTES_MAX];
@@ -229,7 +229,7 @@ int main(void)
         CASE(known_texts_have_known_tokens),
         CASE(tokens_match_tiktoken),
         CASE(a_long_word_is_encoded_in_subquadratic_time),
-        CASE(a_malformed_vocabulary_is_refused_naming_it),
+        CASE(the_error_for_a_malformed_vocabulary_names_its_file),
         cmocka_unit_test(cuts_do_not_divide_white_space),
         cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
     };

@@ -159,7 +159,7 @@ static void safetensors_library_reads_equal_values(void **state)
                      0);
 }
 
-static void a_rank_file_converts_too(void **state)
+static void a_rank_file_converts(void **state)
 {
     (void)state;
     struct convert_checkpoint_result result;
@@ -303,7 +303,7 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_wrong_file_never_gets_the_target_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(safetensors_library_reads_equal_values, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rank_file_converts_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rank_file_converts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_floating_point_tensors_are_cast, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conversion_memory_does_not_grow_with_the_model, set_up,
                                         tear_down),

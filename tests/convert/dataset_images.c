@@ -161,7 +161,7 @@ static void reencoding_enlarges_no_photo_of_unchanged_size(void **state)
     assert_int_equal(fixture->result.jpegs.reencoded_count, 20);
 }
 
-static void a_broken_jpeg_stops_and_leaves_nothing(void **state)
+static void a_broken_jpeg_stops_the_conversion_and_leaves_nothing(void **state)
 {
     struct fixture *fixture = *state;
     write_classes(fixture, 5);
@@ -236,7 +236,7 @@ int main(void)
         CASE(the_number_of_workers_changes_no_byte),
         CASE(reencoding_bounds_the_longer_side),
         CASE(reencoding_enlarges_no_photo_of_unchanged_size),
-        CASE(a_broken_jpeg_stops_and_leaves_nothing),
+        CASE(a_broken_jpeg_stops_the_conversion_and_leaves_nothing),
         CASE(broken_jpegs_are_named_counted_and_skipped),
         CASE(all_malformed_jpegs_are_skipped_and_all_varieties_kept),
     };

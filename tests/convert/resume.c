@@ -22,12 +22,13 @@ enum { DURABLE_MAX = 100, LONG_NAME_BYTES = 240 };
 static char steps[FIXTURE_PATH_BYTES], target[FIXTURE_PATH_BYTES], expected[FIXTURE_PATH_BYTES];
 static uint64_t data_bytes; /* the model's data, without the header */
 
-static struct convert_checkpoint_result convert_to(const char *to, unsigned workers, bool resume)
+static struct convert_checkpoint_result convert_to(const char *output, unsigned workers,
+                                                   bool resume)
 {
     struct convert_checkpoint_result result;
     struct err err = {0};
     struct convert_checkpoint_options options = {
-        .source = steps, .target = to, .workers_count = workers, .resume = resume};
+        .source = steps, .target = output, .workers_count = workers, .resume = resume};
     assert_ok(convert_checkpoint_full(io, &options, &result, &err), &err);
     return result;
 }
