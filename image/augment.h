@@ -27,7 +27,7 @@ struct augment_options {
     uint32_t randaugment_ops;                /* operations per image; 0: none */
     uint32_t randaugment_magnitude;          /* strength, 0..RANDAUGMENT_MAGNITUDE_MAX */
     double brightness, contrast, saturation; /* jitter: for x in 0..1, a factor in [1 - x, 1 + x] */
-    double hue; /* jitter: for x in 0..0.5, a turn in [-x, x] of the full circle */
+    double hue; /* jitter: for x in 0..0.5, a rotation by [-x, x] full turns */
 };
 /* -EINVAL with detail if a limit above is exceeded. */
 int augment_options_check(const struct augment_options *options, struct err *err);
@@ -48,7 +48,7 @@ enum augment_op {
     AUGMENT_SOLARIZE,  /* value: twice the lowest level to invert */
     AUGMENT_AUTO_CONTRAST,
     AUGMENT_EQUALIZE,
-    AUGMENT_HUE, /* value: turn in 65536ths of a sixth of the circle */
+    AUGMENT_HUE, /* value: rotation in 65536ths of a sixth of a turn */
     AUGMENT_OPS_COUNT,
 };
 
@@ -59,7 +59,7 @@ struct augment_step {
 
 enum { AUGMENT_STEPS_MAX = RANDAUGMENT_OPS_MAX + 4 };
 
-/* Chooses the steps for a target of width x height pixels, RandAugment's first. Returns their
+/* Chooses the steps, RandAugment's first, for a target of width x height pixels. Returns their
  * number. */
 uint32_t augment_choose(const struct augment_options *options, uint32_t width, uint32_t height,
                         uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample,

@@ -28,8 +28,9 @@ enum crop_kind {
 /* Immutable. */
 struct crop_options {
     enum crop_kind kind;
-    double scale_min, scale_max; /* CROP_RANDOM: area of the crop relative to the image; 0.08, 1 */
-    double ratio_min, ratio_max; /* CROP_RANDOM: width over height; 3/4, 4/3 */
+    double scale_min,
+        scale_max; /* CROP_RANDOM: area of the crop relative to the image; default 0.08, 1 */
+    double ratio_min, ratio_max; /* CROP_RANDOM: width over height; default 3/4, 4/3 */
     /* CROP_CENTER: 1 takes the whole square; 224/256 is common for evaluation. */
     double center_fraction;
     bool flip; /* mirror left-right with probability 1/2 */

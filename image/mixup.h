@@ -5,11 +5,11 @@
  *
  *     mixup_open(&options, &mixup, err);
  *     choice = mixup_choose(mixup, width, height, seed, dataset, epoch, sample);
- *     mixup_apply(choice, own, other, width, height);
+ *     mixup_apply(choice, picture, partner, width, height);
  *     // weight of the picture's own label: mixup_label_weight(choice, width, height)
  *
  * The choice for a sample depends only on (seed, dataset, epoch, sample)
- * (docs/reference/images.md); the caller chooses the other picture. Integer arithmetic gives the
+ * (docs/reference/images.md); the caller chooses the partner picture. Integer arithmetic gives the
  * same pixels on any CPU.
  */
 #ifndef MILLRACE_IMAGE_MIXUP_H
@@ -51,18 +51,18 @@ enum mixup_kind { MIXUP_NONE, MIXUP_BLEND, MIXUP_PASTE };
 
 struct mixup_choice {
     enum mixup_kind kind;
-    uint32_t own_weight;   /* MIXUP_BLEND: in 1/BLEND_ONE (blend.h) */
-    struct image_rect box; /* MIXUP_PASTE: pixels from the other picture; may be empty */
+    uint32_t weight;       /* MIXUP_BLEND: of the picture, in units of 1/BLEND_ONE (blend.h) */
+    struct image_rect box; /* MIXUP_PASTE: pixels from the partner; may be empty */
 };
 
-/* Chooses for a sample's picture of width x height pixels. */
+/* Chooses how to mix a sample's picture of width x height pixels. */
 struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint32_t height,
                                  uint64_t seed, uint32_t dataset, uint32_t epoch, uint64_t sample);
 /* Returns the weight 0..1 of the picture's own label: its blend weight or its share of the area. */
 float mixup_label_weight(struct mixup_choice choice, uint32_t width, uint32_t height);
-/* Stores the mixture in own. Both are RGB without gaps between rows, and must not overlap. */
-void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other, uint32_t width,
-                 uint32_t height);
+/* Stores the mixture in picture. Both are RGB without gaps between rows, and must not overlap. */
+void mixup_apply(struct mixup_choice choice, uint8_t *picture, const uint8_t *partner,
+                 uint32_t width, uint32_t height);
 
 #ifdef __cplusplus
 }

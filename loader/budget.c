@@ -28,7 +28,7 @@ enum {
 };
 
 struct costs {
-    uint64_t fixed, slot_memory, slot_lists, slot_reads, arena_min;
+    uint64_t fixed_bytes, slot_memory_bytes, slot_lists_bytes, slot_reads_bytes, arena_min_bytes;
 };
 
 /* Saturating arithmetic: UINT64_MAX exceeds every budget. */
@@ -95,18 +95,18 @@ static struct costs estimate_costs(const struct loader *loader)
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed = sat_add(sat_mul(loader->pool.workers_count, worker_memory(loader)),
-                         LOADER_QUARANTINE_MAX *
-                                 (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
-                             sizeof *loader),
-        .slot_memory = batch_memory(loader),
-        .slot_lists = list_memory(loader),
-        .slot_reads = sat_mul(loader->options.batching.micro, read_bytes),
+        .fixed_bytes = sat_add(sat_mul(loader->pool.workers_count, worker_memory(loader)),
+                               LOADER_QUARANTINE_MAX *
+                                       (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                                   sizeof *loader),
+        .slot_memory_bytes = batch_memory(loader),
+        .slot_lists_bytes = list_memory(loader),
+        .slot_reads_bytes = sat_mul(loader->options.batching.micro, read_bytes),
     };
     /* with LOADER_BYTES, whole batches stay in the arena */
-    uint64_t min_bytes = is_bytes ? sat_mul(2, costs.slot_reads) : sat_mul(4, read_bytes);
-    costs.arena_min = sat_round_up(min_bytes > ARENA_MIN_BYTES ? min_bytes : ARENA_MIN_BYTES,
-                                   READ_ARENA_PAGE_BYTES);
+    uint64_t min_bytes = is_bytes ? sat_mul(2, costs.slot_reads_bytes) : sat_mul(4, read_bytes);
+    costs.arena_min_bytes = sat_round_up(min_bytes > ARENA_MIN_BYTES ? min_bytes : ARENA_MIN_BYTES,
+                                         READ_ARENA_PAGE_BYTES);
     return costs;
 }
 
@@ -132,14 +132,14 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     struct memory_budget *memory = &loader->memory;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     slot->items = allocate(items, sizeof *slot->items);
-    slot->loads = allocate(items, sizeof *slot->loads);
+    slot->load_items = allocate(items, sizeof *slot->load_items);
     slot->pieces = allocate(pieces, sizeof *slot->pieces);
-    slot->sorted = allocate(pieces, sizeof *slot->sorted);
+    slot->sorted_pieces = allocate(pieces, sizeof *slot->sorted_pieces);
     slot->chunks = allocate(pieces, sizeof *slot->chunks);
     slot->bytes =
         allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
-    if (!slot->items || !slot->loads || !slot->pieces || !slot->sorted || !slot->chunks ||
-        !slot->bytes)
+    if (!slot->items || !slot->load_items || !slot->pieces || !slot->sorted_pieces ||
+        !slot->chunks || !slot->bytes)
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
                        items);
     if (memory->slot_bytes == 0)
@@ -167,12 +167,12 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     memory->spare_slots = allocate(slots, sizeof *memory->spare_slots);
     loader->pool.work_capacity = (uint32_t)(slots * items);
     loader->pool.work = allocate(loader->pool.work_capacity, sizeof *loader->pool.work);
-    reader->reaped = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->reaped);
+    reader->completed_requests = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->completed_requests);
     loader->consumer.quarantine =
         allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
     loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
-    if (!loader->slots || !memory->spare_slots || !loader->pool.work || !reader->reaped ||
-        !loader->consumer.quarantine || !loader->consumer.reasons ||
+    if (!loader->slots || !memory->spare_slots || !loader->pool.work ||
+        !reader->completed_requests || !loader->consumer.quarantine || !loader->consumer.reasons ||
         read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
@@ -183,14 +183,16 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
 /* Enough to keep the disk busy while the first micro-batches are decoded. */
 static uint32_t initial_ahead_max(uint64_t slots, const struct costs *costs)
 {
-    uint64_t reads =
-        costs->slot_reads ? sat_add(AHEAD_BYTES, costs->slot_reads - 1) / costs->slot_reads : 0;
+    uint64_t reads = costs->slot_reads_bytes ? sat_add(AHEAD_BYTES, costs->slot_reads_bytes - 1) /
+                                                   costs->slot_reads_bytes
+                                             : 0;
     return (uint32_t)bytes_min(slots, reads > AHEAD_MIN ? reads : AHEAD_MIN);
 }
 
-static uint32_t ahead_inline(uint32_t ahead_max, const struct costs *costs)
+static uint32_t inline_ahead_max(uint32_t ahead_max, const struct costs *costs)
 {
-    uint64_t slots = costs->slot_reads ? AHEAD_INLINE_BYTES / costs->slot_reads : ahead_max;
+    uint64_t slots =
+        costs->slot_reads_bytes ? AHEAD_INLINE_BYTES / costs->slot_reads_bytes : ahead_max;
     return (uint32_t)bytes_min(slots > 0 ? slots : 1, ahead_max);
 }
 
@@ -204,7 +206,7 @@ static void limit_chunks(struct loader *loader, const struct costs *costs, uint6
     reader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
     if (loader->options.decode != LOADER_BYTES)
         return;
-    uint64_t gaps = arena_bytes / 2 - bytes_min(arena_bytes / 2, costs->slot_reads);
+    uint64_t gaps = arena_bytes / 2 - bytes_min(arena_bytes / 2, costs->slot_reads_bytes);
     reader->merge_gap_bytes =
         bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
 }
@@ -216,32 +218,33 @@ int loader_budget_init(struct loader *loader, struct err *err)
     const struct loader_options *options = &loader->options;
     uint64_t budget = options->memory_bytes;
     struct costs costs = estimate_costs(loader);
-    uint64_t slot = sat_add(costs.slot_memory, costs.slot_lists);
-    uint64_t min_bytes =
-        sat_add(sat_add(costs.fixed, sat_mul(LOADER_SLOTS_MIN, slot)), costs.arena_min);
+    uint64_t slot_bytes = sat_add(costs.slot_memory_bytes, costs.slot_lists_bytes);
+    uint64_t min_bytes = sat_add(sat_add(costs.fixed_bytes, sat_mul(LOADER_SLOTS_MIN, slot_bytes)),
+                                 costs.arena_min_bytes);
     /* after this check, only the reads of more than two slots can overflow */
     if (budget < min_bytes || min_bytes == UINT64_MAX)
         return budget_too_small(loader, min_bytes, err);
     uint64_t slots_max = options->batches_ahead
                              ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
                              : LOADER_SLOTS_MAX;
-    uint64_t rest = budget - costs.fixed;
-    uint64_t slots = bytes_min(rest / sat_add(slot, costs.slot_reads), slots_max);
-    if (slots > LOADER_SLOTS_MIN && rest - slots * slot < costs.arena_min)
-        slots = (rest - costs.arena_min) / slot;
+    uint64_t rest_bytes = budget - costs.fixed_bytes;
+    uint64_t slots = bytes_min(rest_bytes / sat_add(slot_bytes, costs.slot_reads_bytes), slots_max);
+    if (slots > LOADER_SLOTS_MIN && rest_bytes - slots * slot_bytes < costs.arena_min_bytes)
+        slots = (rest_bytes - costs.arena_min_bytes) / slot_bytes;
     slots = slots < LOADER_SLOTS_MIN ? LOADER_SLOTS_MIN : slots;
-    uint64_t useful = sat_mul(2 * slots, costs.slot_reads);
+    uint64_t useful_bytes = sat_mul(2 * slots, costs.slot_reads_bytes);
     uint64_t arena_bytes =
-        bytes_min(rest - slots * slot, useful > costs.arena_min ? useful : costs.arena_min);
+        bytes_min(rest_bytes - slots * slot_bytes,
+                  useful_bytes > costs.arena_min_bytes ? useful_bytes : costs.arena_min_bytes);
     arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
     reader->ahead_max = options->batches_ahead ? (uint32_t)slots : initial_ahead_max(slots, &costs);
-    reader->ahead_inline =
-        options->batches_ahead ? (uint32_t)slots : ahead_inline(reader->ahead_max, &costs);
+    reader->inline_ahead_max =
+        options->batches_ahead ? (uint32_t)slots : inline_ahead_max(reader->ahead_max, &costs);
     memory->device = loader->device;
     memory->limit_bytes = budget;
-    memory->slot_bytes = costs.slot_memory;
-    memory->allocated_bytes = costs.fixed + slots * slot + arena_bytes;
+    memory->slot_bytes = costs.slot_memory_bytes;
+    memory->allocated_bytes = costs.fixed_bytes + slots * slot_bytes + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
     limit_chunks(loader, &costs, arena_bytes);
     return allocate_all(loader, arena_bytes, err);
@@ -257,9 +260,9 @@ void loader_budget_deinit(struct loader *loader)
             if (slot->chunks[k].own_memory)
                 chunk_free_memory(memory, &slot->chunks[k]);
         free(slot->items);
-        free(slot->loads);
+        free(slot->load_items);
         free(slot->pieces);
-        free(slot->sorted);
+        free(slot->sorted_pieces);
         free(slot->chunks);
         free(slot->bytes);
     }
@@ -273,7 +276,7 @@ void loader_budget_deinit(struct loader *loader)
     free(loader->slots);
     free(memory->spare_slots);
     free(loader->pool.work);
-    free(loader->reader.reaped);
+    free(loader->reader.completed_requests);
     free(loader->consumer.quarantine);
     free(loader->consumer.reasons);
 }

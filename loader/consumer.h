@@ -24,13 +24,13 @@ struct consumer {
     pthread_cond_t wake; /* one waiter */
     bool is_waiting;
     /* G: loader.taken + 1 at the last underrun; 0: none yet */
-    uint64_t underrun_noted;
+    uint64_t last_underrun;
 };
 
 /* Requires the loader's mutex. True if a micro-batch or the end of the run is ready. */
 bool loader_has_next(struct loader *loader);
 /* Counts at most one underrun per micro-batch. Raises ahead_max if more read-ahead would have
- * prevented it, which is never the case before the first batch. */
+ * prevented it, but never before the first batch. */
 void loader_note_underrun(struct loader *loader);
 /* -ETIMEDOUT with detail after options.timeout_ns; -EINTR: stop requested. */
 int loader_wait(struct loader *loader, struct err *err);

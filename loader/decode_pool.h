@@ -52,7 +52,7 @@ struct decode_pool {
     /* Immutable after open. */
     struct load_worker *workers;
     uint32_t workers_count, workers_started;
-    uint32_t group_items; /* the most that a worker takes at once */
+    uint32_t group_items; /* limit on items that a worker takes at once */
     struct mixup *mixup;  /* or NULL */
     uint32_t work_capacity;
 

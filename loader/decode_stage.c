@@ -81,10 +81,10 @@ static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t it
     pthread_mutex_unlock(&loader->mutex);
 }
 
-static void describe_bad(const struct loader *loader, const struct load_slot *slot, uint32_t i,
-                         struct err *err)
+static void describe_bad_item(const struct loader *loader, const struct load_slot *slot, uint32_t i,
+                              struct err *err)
 {
-    const struct load_item *load = &slot->loads[i];
+    const struct load_item *load = &slot->load_items[i];
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->location.shard, path, NULL);
@@ -98,10 +98,10 @@ static void describe_bad(const struct loader *loader, const struct load_slot *sl
         loader_source_of(loader, item->ref)->dataset->path);
 }
 
-static void decode_one(struct load_worker *worker, struct load_slot *slot, uint32_t i)
+static void decode_item(struct load_worker *worker, struct load_slot *slot, uint32_t i)
 {
     struct loader *loader = worker->loader;
-    struct load_item *load = &slot->loads[i];
+    struct load_item *load = &slot->load_items[i];
     struct err err = {0};
     if (load->has_failed)
         return;
@@ -120,7 +120,7 @@ static void decode_one(struct load_worker *worker, struct load_slot *slot, uint3
     }
     switch (loader->options.bad_policy) {
     case LOADER_BAD_STOP:
-        describe_bad(loader, slot, i, &err);
+        describe_bad_item(loader, slot, i, &err);
         fail_item(loader, slot, i, &err);
         break;
     case LOADER_BAD_SUBSTITUTE:
@@ -140,7 +140,7 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
     uint32_t i = work->item;
     const struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
     if (loader->options.decode != LOADER_BYTES) {
-        for (uint32_t k = 0; k < slot->loads[i].pieces_count; k++) {
+        for (uint32_t k = 0; k < slot->load_items[i].pieces_count; k++) {
             struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
             if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
                 chunk_free_memory(&loader->memory, chunk);
@@ -180,7 +180,7 @@ static void *worker_main(void *argument)
         pthread_mutex_unlock(&loader->mutex);
         uint64_t began_ns = trace_begin(worker->track);
         for (uint32_t i = 0; i < count; i++)
-            decode_one(worker, group[i].slot, group[i].item);
+            decode_item(worker, group[i].slot, group[i].item);
         trace_end_with_value(worker->track, "decode", began_ns, "items", count);
         pthread_mutex_lock(&loader->mutex);
         for (uint32_t i = 0; i < count; i++)

@@ -4,7 +4,7 @@
  *
  * The kernel copies the bytes during submission, so most of the remaining work is the CRC, which
  * costs less than waking a worker. The reader computes it per SLICE_BYTES, while the bytes are in
- * its CPU's cache. It stays within ahead_inline micro-batches, because copying into cached memory
+ * its CPU's cache. It stays within inline_ahead_max micro-batches, because copying into cached memory
  * costs half as much. It merges reads only across gaps of up to GAP_BYTES.
  *
  * This mode starts after STEADY_BYTES have completed at submission and ends with the first read
@@ -46,7 +46,7 @@ void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_complete
 static bool decode_item(const struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
-    const struct load_item *load = &slot->loads[work->item];
+    const struct load_item *load = &slot->load_items[work->item];
     const struct load_piece *pieces = &slot->pieces[(size_t)work->item * loader->pieces_max];
     struct view_piece views[SHARD_FIELDS_MAX];
     struct err err;

@@ -119,8 +119,8 @@ static void set_byte_fields(const struct loader *loader, struct load_slot *slot,
     slot->items[item].fields_count = count;
 }
 
-static int verify(const struct loader *loader, const struct shard *shard,
-                  const struct view_piece *pieces, uint32_t count, struct err *err)
+static int verify_pieces(const struct loader *loader, const struct shard *shard,
+                         const struct view_piece *pieces, uint32_t count, struct err *err)
 {
     int status = 0;
     for (uint32_t i = 0; !status && loader->options.verify && i < count; i++)
@@ -132,7 +132,7 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
                       const struct shard *shard, const struct view_piece *pieces, uint32_t count,
                       struct err *err)
 {
-    int status = verify(loader, shard, pieces, count, err);
+    int status = verify_pieces(loader, shard, pieces, count, err);
     if (!status)
         set_byte_fields(loader, slot, item, pieces, count);
     return status;
@@ -145,7 +145,7 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
     const struct loader *loader = worker->loader;
     if (loader->options.decode == LOADER_BYTES)
         return item_decode_bytes(loader, slot, item, shard, pieces, count, err);
-    int status = verify(loader, shard, pieces, count, err);
+    int status = verify_pieces(loader, shard, pieces, count, err);
     if (status)
         return status;
     if (loader->options.decode == LOADER_IMAGE)

@@ -51,14 +51,14 @@ enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
     /* "image": U8 [items, height, width, 3]. "label": I32 [items], -1 for a sample without cls.
      * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in, and
-     * "label_weight": F32 [items], the weight in 0..1 of "label"; the rest belongs to
-     * "partner_label". An unmixed image has the same label in both and weight 1. */
+     * "label_weight": F32 [items], the weight in 0..1 of "label"; "partner_label" has the remaining
+     * weight. An unmixed image has the same label in both and weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
 
 /* Handling of unusable samples. Except under LOADER_BAD_STOP, a damaged plain tar yields its
- * complete samples (shards/format/plain_tar.h); loader_open logs and counts what is left out. */
+ * complete samples (shards/format/plain_tar.h); loader_open logs and counts the omitted samples. */
 enum loader_bad_policy {
     LOADER_BAD_STOP, /* the first bad sample or damaged tar is an error */
     /* Replaces the sample with another one, chosen deterministically (docs/reference/order.md),
@@ -115,18 +115,18 @@ struct loader_options {
     uint32_t epoch;    /* first epoch */
     uint64_t position; /* within the epoch, from the cursor; a partial step is completed first */
     uint64_t set_digest, sequence_digest; /* digests so far, from the cursor */
-    uint64_t positions_max; /* global positions, over all ranks, after which to stop; 0: no limit */
-    uint64_t epochs_max;    /* epochs after which to stop; 0: no limit */
-    /* Drops an incomplete last step of an epoch, for training. If false, the step's micro-batches
-     * contain only items with positions below N. */
-    bool drop_tail;
+    uint64_t positions_max; /* stop after this many positions of all ranks; 0: no limit */
+    uint64_t epochs_max;    /* stop after this many epochs; 0: no limit */
+    /* Drops an incomplete last step of an epoch, for training. If false, that step contains only the
+     * remaining samples. */
+    bool drop_last;
 
     struct batching batching;
 
     enum loader_decode decode;
     struct {
         /* Extensions separated by `;`, such as "jpg;jpeg;png;webp;ppm". Each sample uses the first
-         * one that it has. The content determines the format (JPEG, PNG, WebP, PPM). */
+         * extension that it has. The content determines the format (JPEG, PNG, WebP, PPM). */
         const char *field;
         uint32_t width, height;
         struct crop_options crop;
@@ -170,13 +170,13 @@ struct loader_options {
     unsigned workers; /* decoding threads; 0: one per CPU */
     /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. Does not include
      * the indexes of open shards, the bytes of substitutes in unreleased batches (at most
-     * memory_bytes again), or the bytes beyond 2 MiB of the image that each worker decodes (bounded
-     * by image.pixels_max). */
+     * memory_bytes again), or each worker's decoding memory beyond 2 MiB (bounded by
+     * image.pixels_max). */
     uint64_t memory_bytes;
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */
     unsigned batches_ahead;
-    /* Gets one line per bad sample and per long wait, on the consumer's thread. */
+    /* Receives one line per bad sample and per long wait, on the consumer's thread. */
     const struct log *log;
     uint64_t stall_report_ns; /* log a wait this long with its cause; 0: 30 s; UINT64_MAX: never */
     uint64_t timeout_ns;      /* end the run with -ETIMEDOUT after a wait this long; 0: never */
@@ -242,10 +242,10 @@ struct batch_item {
 struct batch {
     uint32_t epoch;
     uint64_t step;     /* within the epoch */
-    uint64_t micro;    /* micro-batch number j of the step's M */
+    uint64_t micro;    /* micro-batch number within the step */
     bool last_of_step; /* this rank's last micro-batch of the step */
-    /* b; fewer, possibly 0, if the start of the run, positions_max or the end of the epoch cuts the
-     * step short. */
+    /* options.batching.micro; fewer, possibly 0, if the start of the run, positions_max or the end
+     * of the epoch shortens the step. */
     uint32_t items_count;
     const struct batch_item *items;
     struct batch_field fields[BATCH_FIELDS_MAX];
@@ -329,11 +329,12 @@ struct loader_stats {
     uint64_t read_bytes, reads_count;      /* after merging; includes bytes read only to verify */
     uint64_t wanted_bytes;                 /* the part of read_bytes that belongs to samples */
     uint64_t bad_samples_count, jpeg_warnings_count;
-    uint64_t left_out_count; /* members lost in damaged tars; a tar's unreadable rest is one */
-    uint64_t ahead_count;    /* micro-batches in preparation or ready */
-    uint64_t first_batch_ns; /* from loader_open to the first batch; 0 before */
-    uint64_t wait_ns;        /* time that loader_next blocked */
-    uint64_t decode_cpu_ns;  /* sum over workers */
+    uint64_t
+        left_out_count;   /* members lost in damaged tars; a tar's unreadable rest counts as one */
+    uint64_t ahead_count; /* micro-batches in preparation or ready */
+    uint64_t first_batch_ns;               /* from loader_open to the first batch; 0 before */
+    uint64_t wait_ns;                      /* time that loader_next blocked */
+    uint64_t decode_cpu_ns;                /* sum over workers */
     uint64_t stage_ns[LOADER_STAGE_COUNT]; /* time that other stages waited for this one */
     enum loader_stage limit;               /* the stage with the largest stage_ns */
 };
@@ -350,8 +351,8 @@ struct loader_bad_sample {
 uint64_t loader_quarantine(const struct loader *loader, const struct loader_bad_sample **ret_list);
 
 /* Applies bad_fraction_max to the combined counts of several ranks' loaders, each opened with
- * bad_fraction_max 1 on the same data. Also counts the samples left out of damaged tars, whose
- * number is the same on all ranks. -EBADMSG: too many bad samples. */
+ * bad_fraction_max 1 on the same data. Also counts the samples left out of damaged tars, once for
+ * all ranks. -EBADMSG: too many bad samples. */
 int loader_check_bad_fraction(const struct loader *loader, double fraction_max, uint64_t bad_count,
                               uint64_t delivered_count, struct err *err);
 

@@ -34,20 +34,21 @@ static void advise_repair(struct err *err, const char *dataset)
 int loader_check_bad_fraction(const struct loader *loader, double fraction_max, uint64_t bad_count,
                               uint64_t delivered_count, struct err *err)
 {
-    uint64_t epoch = loader->order.samples, of = delivered_count > epoch ? delivered_count : epoch;
+    uint64_t epoch = loader->order.samples,
+             base_count = delivered_count > epoch ? delivered_count : epoch;
     uint64_t left_out = loader->stats.left_out_count; /* constant once open */
-    double allowed = fraction_max * (double)of;
+    double allowed = fraction_max * (double)base_count;
     if (fraction_max >= 1 || (double)bad_count + (double)left_out <= (allowed > 1 ? allowed : 1))
         return 0;
     err_set(err, -EBADMSG, "too many bad samples");
     err_expected(
         err, "at most %g %% of the samples per epoch, or of the samples delivered if that is more",
         fraction_max * 100);
-    char of_tars[64] = "";
+    char tar_text[64] = "";
     if (left_out > 0)
-        snprintf(of_tars, sizeof of_tars, ", %" PRIu64 " left out of damaged tars", left_out);
+        snprintf(tar_text, sizeof tar_text, ", %" PRIu64 " left out of damaged tars", left_out);
     err_found(err, "%" PRIu64 " bad%s, %" PRIu64 " delivered, %" PRIu64 " per epoch", bad_count,
-              of_tars, delivered_count, epoch);
+              tar_text, delivered_count, epoch);
     advise_repair(err, loader->sources_count > 1 ? "DATASET" : loader->sources[0].dataset->path);
     return -EBADMSG;
 }
@@ -72,7 +73,7 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     const struct load_item *last = NULL;
     uint32_t bad = 0, last_item = 0;
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
-        const struct load_item *load = &slot->loads[i];
+        const struct load_item *load = &slot->load_items[i];
         const struct batch_item *item = &slot->items[i];
         if (!load->is_bad)
             continue;

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { MEMORY_DEFAULT_BYTES = 1 << 30 };
-static_assert((int)LOADER_PIXELS_MAX == (int)PIXELS_MAX, "loader.h says what image/ takes");
+static_assert((int)LOADER_PIXELS_MAX == (int)PIXELS_MAX, "both limits are the same");
 
 struct loader_options loader_options_default(void)
 {
@@ -45,8 +45,8 @@ struct loader_options loader_options_default(void)
 static int open_inputs(struct loader *loader, struct err *err)
 {
     struct loader_options *options = &loader->options;
-    const struct loader_source alone = {.path = options->dataset, .weight = 1};
-    const struct loader_source *list = options->mix_count ? options->mix : &alone;
+    const struct loader_source single_source = {.path = options->dataset, .weight = 1};
+    const struct loader_source *list = options->mix_count ? options->mix : &single_source;
     int status = 0;
     if (!options->io)
         status = io_open(list[0].path, NULL, &loader->own_io, err);
@@ -138,7 +138,7 @@ static int open_order(struct loader *loader, struct err *err)
         return status;
     struct plan_options plan = {.batching = options->batching,
                                 .samples = loader->order.samples,
-                                .drop_tail = options->drop_tail,
+                                .drop_last = options->drop_last,
                                 .epoch = options->epoch,
                                 .position = options->position,
                                 .positions_max = options->positions_max,

@@ -39,7 +39,7 @@ void loader_budget_deinit(struct loader *loader);
 /* Sets the chunk's request.data unless already set. False: the arena is full; retry when
  * memory_frees_count differs from *ret_frees. */
 bool chunk_alloc(struct memory_budget *memory, struct load_chunk *chunk, uint64_t *ret_frees);
-/* Returns how many reads have been freed so far. */
+/* Returns the number of reads freed so far. */
 uint64_t memory_frees_count(struct memory_budget *memory);
 /* Allocates outside the arena. -ENOBUFS: the rest of the budget, *ret_spare_bytes, is too small;
  * -ENOMEM with detail. */

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-/* Returns -1 if there is none. */
-static int64_t previous_unskipped(const struct load_slot *slot, int64_t end)
+/* Returns -1 if all items before `end` were skipped. */
+static int64_t previous_unskipped_item(const struct load_slot *slot, int64_t end)
 {
     do
         end--;
@@ -39,11 +39,11 @@ void mix_slot_images(struct load_worker *worker, struct load_slot *slot)
     const int32_t *labels = slot->batch.fields[1].data;
     int32_t *partner_labels = slot->batch.fields[2].data;
     float *weights = slot->batch.fields[3].data;
-    const int64_t last = previous_unskipped(slot, slot->batch.items_count);
+    const int64_t last = previous_unskipped_item(slot, slot->batch.items_count);
     if (last >= 0)
         memcpy(worker->picture, item_picture(slot, last), loader_picture_bytes(loader));
     for (int64_t item = last, before; item >= 0; item = before) {
-        before = previous_unskipped(slot, item);
+        before = previous_unskipped_item(slot, item);
         const int64_t partner = before >= 0 ? before : last;
         struct mixup_choice choice = {.kind = MIXUP_NONE};
         if (partner != item)

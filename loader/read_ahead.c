@@ -33,7 +33,7 @@ bool reader_can_begin_slot(const struct loader *loader)
     const struct reader *reader = &loader->reader;
     return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
            loader->planned - loader->taken <
-               (inline_decode_is_steady(reader) ? reader->ahead_inline : reader->ahead_max);
+               (inline_decode_is_steady(reader) ? reader->inline_ahead_max : reader->ahead_max);
 }
 
 void reader_unblock(struct loader *loader)
@@ -69,7 +69,7 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     if (slot->chunks_left == 0)
         slot->read_done_ns = clock_now_ns();
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
-        if (slot->loads[i].pending == 0)
+        if (slot->load_items[i].pieces_left == 0)
             decode_pool_add(&loader->pool, slot, i);
     if (slot->batch.items_count > 0)
         return;

@@ -49,7 +49,7 @@ static bool fits_chunk(const struct loader *loader, const struct load_slot *slot
 {
     if (end <= chunk_end || end - chunk->request.offset <= loader->reader.chunk_bytes_max)
         return true;
-    const struct load_piece *first = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    const struct load_piece *first = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
     return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
 }
 
@@ -57,8 +57,8 @@ static void merge_into_chunks(const struct loader *loader, struct load_slot *slo
 {
     struct load_chunk *chunk = NULL;
     uint64_t chunk_shard = 0, chunk_end = 0;
-    for (uint32_t i = 0; i < slot->sorted_count; i++) {
-        const struct sorted_piece *order = &slot->sorted[i];
+    for (uint32_t i = 0; i < slot->sorted_pieces_count; i++) {
+        const struct sorted_piece *order = &slot->sorted_pieces[i];
         struct load_piece *piece = &slot->pieces[order->piece];
         uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
         bool joins = chunk && chunk_shard == order->shard &&
@@ -69,7 +69,7 @@ static void merge_into_chunks(const struct loader *loader, struct load_slot *slo
             *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
             chunk->request = (struct io_request){
                 .kind = IO_READ, .offset = begin, .flags = loader->reader.flags, .user = chunk};
-            chunk->request.file = slot->loads[piece->item].shard->file;
+            chunk->request.file = slot->load_items[piece->item].shard->file;
             chunk_shard = order->shard;
             chunk_end = begin;
         }
@@ -87,7 +87,7 @@ static void merge_into_chunks(const struct loader *loader, struct load_slot *slo
 static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
                      enum open_files_fraction share, struct err *err)
 {
-    struct load_item *load = &slot->loads[i];
+    struct load_item *load = &slot->load_items[i];
     struct batch_item *item = &slot->items[i];
     const struct view *view = loader_source_of(loader, item->ref)->view;
     load->location = view_locate(view, item->ref.sample);
@@ -110,8 +110,8 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
         pieces[k].view.data = no_bytes;
         if (views[k].read_bytes == 0)
             continue;
-        load->pending++;
-        slot->sorted[slot->sorted_count++] =
+        load->pieces_left++;
+        slot->sorted_pieces[slot->sorted_pieces_count++] =
             (struct sorted_piece){.shard = load->location.shard,
                                   .offset = views[k].read_offset,
                                   .piece = (uint32_t)(i * loader->pieces_max + k)};
@@ -146,7 +146,7 @@ int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first
     int status = plan_slot_items(loader, slot, first, stride, share, err);
     if (status)
         return status;
-    sort_pieces(slot->sorted, slot->sorted_count);
+    sort_pieces(slot->sorted_pieces, slot->sorted_pieces_count);
     merge_into_chunks(loader, slot);
     return 0;
 }

@@ -29,7 +29,7 @@ enum {
 /* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
 static void note_failed_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
 {
-    struct load_item *load = &slot->loads[piece->item];
+    struct load_item *load = &slot->load_items[piece->item];
     struct err why = {0};
     if (load->is_bad || load->has_failed)
         return;
@@ -54,18 +54,18 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
 {
     struct reader *reader = &loader->reader;
     struct load_slot *slot = chunk->slot;
-    uint64_t got = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
-    trace_end_async(reader->track, "read", chunk->trace_begin_ns, "bytes", got);
-    loader->stats.read_bytes += got;
+    uint64_t read_bytes = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
+    trace_end_async(reader->track, "read", chunk->trace_begin_ns, "bytes", read_bytes);
+    loader->stats.read_bytes += read_bytes;
     loader->stats.reads_count++;
     for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
-        struct load_piece *piece = &slot->pieces[slot->sorted[i].piece];
+        struct load_piece *piece = &slot->pieces[slot->sorted_pieces[i].piece];
         uint64_t begin = piece->view.read_offset - chunk->request.offset;
         piece->view.data = (const uint8_t *)chunk->request.data + begin;
         loader->stats.wanted_bytes += piece->view.want_bytes;
-        if (begin + piece->view.read_bytes > got)
+        if (begin + piece->view.read_bytes > read_bytes)
             note_failed_read(slot, piece, chunk->request.result);
-        if (--slot->loads[piece->item].pending > 0)
+        if (--slot->load_items[piece->item].pieces_left > 0)
             continue;
         if (inline_decode_is_steady(reader))
             decode_pool_add_without_wake(&loader->pool, slot, piece->item);
@@ -114,15 +114,15 @@ static void reap(struct loader *loader, unsigned count_min, int timeout_ms)
 {
     struct reader *reader = &loader->reader;
     uint64_t began_ns = trace_begin(reader->track);
-    int count = loader->io->ops->reap(reader->queue, reader->reaped, LOADER_QUEUE_DEPTH, count_min,
-                                      timeout_ms);
+    int count = loader->io->ops->reap(reader->queue, reader->completed_requests, LOADER_QUEUE_DEPTH,
+                                      count_min, timeout_ms);
     trace_end(reader->track, "reap", began_ns);
     if (count < 0)
         fail_pending_slots(loader, count);
     if (count <= 0)
         return;
     reader->in_flight -= (uint32_t)count;
-    complete_chunks(loader, reader->reaped, (unsigned)count);
+    complete_chunks(loader, reader->completed_requests, (unsigned)count);
 }
 
 /* Submits requests. Those that the engine refuses complete with its error. */
@@ -221,7 +221,7 @@ static bool is_stuck(const struct loader *loader)
 static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
 {
     struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
-    const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    const struct load_piece *piece = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
     uint64_t spare_bytes;
     int status = chunk_alloc_own_memory(&loader->memory, chunk, &spare_bytes, err);
     if (status != -ENOBUFS)
@@ -230,7 +230,7 @@ static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, s
     err_set(err, -ENOBUFS,
             is_held ? "the batches held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
-    err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
+    err_at(err, slot->load_items[piece->item].shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "space for a read of %zu bytes", chunk->request.bytes);
     err_found(err, "read-ahead of %" PRIu64 " bytes in total, and %" PRIu64 " outside it",
               loader->memory.arena.capacity_bytes, spare_bytes);
@@ -309,8 +309,8 @@ int reader_open(struct loader *loader, struct err *err)
     if (ops->queue_register)
         ops->queue_register(reader->queue, loader->memory.arena_memory,
                             loader->memory.arena.capacity_bytes);
-    bool is_once = loader->options.single_pass || loader_sources_outgrow_memory(loader);
-    reader->flags = IO_PADDED | (is_once ? IO_NOREUSE : 0);
+    bool is_single_pass = loader->options.single_pass || loader_sources_outgrow_memory(loader);
+    reader->flags = IO_PADDED | (is_single_pass ? IO_NOREUSE : 0);
     reader->track = trace_add_track(loader->options.trace, "read", 0);
     status = thread_start(&reader->thread, reader_main, loader);
     if (status)

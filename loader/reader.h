@@ -8,7 +8,7 @@
  *
  * At most ahead_max micro-batches are begun and not yet taken. The limit starts small and doubles
  * when it has left workers idle and the consumer then had to wait. During inline decoding the limit
- * is ahead_inline.
+ * is inline_ahead_max.
  *
  * The loader's mutex guards fields marked G (see slots.h); the reader's thread owns all others.
  */
@@ -33,7 +33,7 @@ enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE
 
 struct reader {
     /* Immutable after open. */
-    uint32_t ahead_inline; /* at most ahead_max (inline_decode.c) */
+    uint32_t inline_ahead_max; /* at most ahead_max (inline_decode.c) */
     uint64_t merge_gap_bytes, chunk_bytes_max;
     unsigned flags; /* enum io_request_flags */
     pthread_t thread;
@@ -43,7 +43,7 @@ struct reader {
     struct sampler *sampler;
     struct plan plan;
     struct io_queue *queue;
-    struct io_request **reaped; /* [LOADER_QUEUE_DEPTH] */
+    struct io_request **completed_requests; /* [LOADER_QUEUE_DEPTH] */
     uint32_t in_flight;
     bool has_failed;     /* waiting for reads in flight failed */
     uint64_t frees_seen; /* memory_frees_count when the arena was full */

@@ -110,17 +110,18 @@ static int unknown_class(const struct loader_schema *reference, const struct loa
     return -EINVAL;
 }
 
-/* sorted: the reference's classes by name. */
-static int fill_label_map(struct loader *loader, const struct named_class *sorted, struct err *err)
+/* sorted_classes: the reference's classes, by name. */
+static int fill_label_map(struct loader *loader, const struct named_class *sorted_classes,
+                          struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
     for (uint64_t i = 1; i < reference->classes_count; i++)
-        if (strcmp(sorted[i - 1].name, sorted[i].name) == 0)
-            return repeated_class(reference, sorted[i].name, err);
+        if (strcmp(sorted_classes[i - 1].name, sorted_classes[i].name) == 0)
+            return repeated_class(reference, sorted_classes[i].name, err);
     for (uint64_t i = 0; i < own->classes_count; i++) {
         const struct named_class wanted = {.name = own->classes[i]};
-        const struct named_class *found =
-            bsearch(&wanted, sorted, reference->classes_count, sizeof *sorted, compare_names);
+        const struct named_class *found = bsearch(&wanted, sorted_classes, reference->classes_count,
+                                                  sizeof *sorted_classes, compare_names);
         if (!found)
             return unknown_class(reference, own, own->classes[i], err);
         loader->label_map[i] = found->number;
@@ -131,19 +132,19 @@ static int fill_label_map(struct loader *loader, const struct named_class *sorte
 static int map_labels(struct loader *loader, struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
-    struct named_class *sorted = calloc(reference->classes_count, sizeof *sorted);
+    struct named_class *sorted_classes = calloc(reference->classes_count, sizeof *sorted_classes);
     loader->label_map = calloc(own->classes_count, sizeof *loader->label_map);
-    int status = sorted && loader->label_map
+    int status = sorted_classes && loader->label_map
                      ? 0
                      : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " class names",
                                own->classes_count + reference->classes_count);
     if (!status) {
         for (uint64_t i = 0; i < reference->classes_count; i++)
-            sorted[i] = (struct named_class){reference->classes[i], (int32_t)i};
-        qsort(sorted, reference->classes_count, sizeof *sorted, compare_names);
-        status = fill_label_map(loader, sorted, err);
+            sorted_classes[i] = (struct named_class){reference->classes[i], (int32_t)i};
+        qsort(sorted_classes, reference->classes_count, sizeof *sorted_classes, compare_names);
+        status = fill_label_map(loader, sorted_classes, err);
     }
-    free(sorted);
+    free(sorted_classes);
     return status;
 }
 

@@ -63,7 +63,7 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 {
     slot->micro = *micro;
     slot->set_digest = slot->sequence_digest = 0;
-    slot->sorted_count = slot->chunks_count = slot->chunks_issued = slot->chunks_left = 0;
+    slot->sorted_pieces_count = slot->chunks_count = slot->chunks_issued = slot->chunks_left = 0;
     slot->items_left = items_count;
     slot->read_done_ns = 0;
     slot->is_ready = false;
@@ -75,7 +75,7 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
                                  .items_count = items_count,
                                  .items = slot->items};
     memset(slot->items, 0, items_count * sizeof slot->items[0]);
-    memset(slot->loads, 0, items_count * sizeof slot->loads[0]);
+    memset(slot->load_items, 0, items_count * sizeof slot->load_items[0]);
 }
 
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot)
@@ -95,7 +95,7 @@ void slot_release_memory(struct loader *loader, struct load_slot *slot)
 void slot_clear(struct loader *loader, struct load_slot *slot)
 {
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
-        struct load_item *load = &slot->loads[i];
+        struct load_item *load = &slot->load_items[i];
         if (load->shard)
             shard_cache_put(loader->cache, load->location.shard);
         if (load->substitute_shard)
@@ -111,7 +111,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
 /* Formats the reason as "WHAT: expected X, found Y", truncated to fit. */
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why)
 {
-    struct load_item *load = &slot->loads[item];
+    struct load_item *load = &slot->load_items[item];
     bool has_both = why->expected[0] && why->found[0];
     load->is_bad = true;
     load->bad_offset = why->offset;

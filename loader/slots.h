@@ -36,7 +36,7 @@ struct load_chunk {
     void *own_memory; /* outside the arena, or NULL */
     uint64_t own_bytes;
     struct load_slot *slot;
-    uint32_t first_piece, pieces_count; /* range in slot.sorted */
+    uint32_t first_piece, pieces_count; /* range in slot.sorted_pieces */
     uint32_t users;                     /* G: pieces of unfinished items */
     bool is_read;                       /* G */
     uint64_t trace_begin_ns;            /* issue time; 0: not traced */
@@ -64,7 +64,7 @@ struct load_item {
     uint8_t *substitute_data;
     uint64_t substitute_bytes;
     uint32_t pieces_count;
-    uint32_t pending; /* G: pieces not yet read */
+    uint32_t pieces_left; /* G: pieces not yet read */
     bool is_bad;
     bool has_failed; /* read error, which ends the run */
     uint64_t substitute;
@@ -80,10 +80,10 @@ struct load_slot {
     uint8_t *memory;
     struct batch_item *items;
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max per item */
-    struct load_item *loads;
+    struct load_item *load_items;
     struct load_piece *pieces; /* pieces_max per item */
-    struct sorted_piece *sorted;
-    uint32_t sorted_count;
+    struct sorted_piece *sorted_pieces;
+    uint32_t sorted_pieces_count;
     struct load_chunk *chunks;
     uint64_t merge_gap_bytes; /* largest gap within a read */
     uint32_t chunks_count, chunks_issued;
@@ -104,7 +104,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot);
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
 void slot_release_memory(struct loader *loader, struct load_slot *slot);
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
-/* Requires the loader's mutex. Ends the run at this item, unless an earlier one does. */
+/* Requires the loader's mutex. Ends the run at this item, unless it ends at an earlier one. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);
 /* Requires the loader's mutex. */
 void slot_set_ready(struct loader *loader, struct load_slot *slot);

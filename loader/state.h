@@ -100,7 +100,7 @@ bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_s
 enum { SCHEMA_TEXT_BYTES = 160 };
 const char *schema_describe_tokens(const struct loader_schema *schema,
                                    char text[SCHEMA_TEXT_BYTES]);
-/* Checks the datasets, which agree, against options.reference and limits. Fills in schema,
+/* Requires datasets that agree. Checks them against options.reference and limits. Fills in schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
 

@@ -55,17 +55,19 @@ static uint64_t thread_cpu_ns(pthread_t thread)
 
 struct loader_stats loader_stats(const struct loader *loader)
 {
-    struct loader *shared = (struct loader *)(uintptr_t)loader; /* not const, to lock its mutex */
-    pthread_mutex_lock(&shared->mutex);
-    struct loader_stats stats = shared->stats;
-    stats.ahead_count = shared->planned - shared->taken;
-    if (shared->consumer_stall_since_ns)
-        stats.stage_ns[LOADER_STAGE_CONSUMER] += clock_now_ns() - shared->consumer_stall_since_ns;
-    pthread_mutex_unlock(&shared->mutex);
-    for (uint32_t i = 0; i < shared->pool.workers_started; i++) {
-        stats.jpeg_warnings_count +=
-            atomic_load_explicit(&shared->pool.workers[i].jpeg_warnings, memory_order_relaxed);
-        stats.decode_cpu_ns += thread_cpu_ns(shared->pool.workers[i].thread);
+    struct loader *mutable_loader =
+        (struct loader *)(uintptr_t)loader; /* not const, to lock its mutex */
+    pthread_mutex_lock(&mutable_loader->mutex);
+    struct loader_stats stats = mutable_loader->stats;
+    stats.ahead_count = mutable_loader->planned - mutable_loader->taken;
+    if (mutable_loader->consumer_stall_since_ns)
+        stats.stage_ns[LOADER_STAGE_CONSUMER] +=
+            clock_now_ns() - mutable_loader->consumer_stall_since_ns;
+    pthread_mutex_unlock(&mutable_loader->mutex);
+    for (uint32_t i = 0; i < mutable_loader->pool.workers_started; i++) {
+        stats.jpeg_warnings_count += atomic_load_explicit(
+            &mutable_loader->pool.workers[i].jpeg_warnings, memory_order_relaxed);
+        stats.decode_cpu_ns += thread_cpu_ns(mutable_loader->pool.workers[i].thread);
     }
     stats.limit = LOADER_STAGE_CONSUMER;
     for (int i = 0; i < LOADER_STAGE_COUNT; i++)

@@ -15,7 +15,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int too_large(const struct loader *loader, const char *path, uint64_t bytes, struct err *err)
+static int substitute_too_large(const struct loader *loader, const char *path, uint64_t bytes,
+                                struct err *err)
 {
     err_set(err, -ENOBUFS, "a substitute for a bad sample does not fit the loader's memory");
     err_at(err, path, ERR_NO_OFFSET);
@@ -29,7 +30,8 @@ static int too_large(const struct loader *loader, const char *path, uint64_t byt
 
 /* Reserves scratch for a candidate. Substitutes do not count against the budget but have their own
  * limit of the same size. */
-static int reserve(struct load_worker *worker, const char *path, uint64_t bytes, struct err *err)
+static int reserve_scratch(struct load_worker *worker, const char *path, uint64_t bytes,
+                           struct err *err)
 {
     if (bytes <= worker->scratch_bytes)
         return 0;
@@ -37,15 +39,16 @@ static int reserve(struct load_worker *worker, const char *path, uint64_t bytes,
     substitute_free(memory, worker->scratch, worker->scratch_bytes);
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
-    uint64_t had = atomic_fetch_add(&memory->substitute_bytes, bytes);
-    bool fits = had <= memory->limit_bytes && bytes <= memory->limit_bytes - had;
+    uint64_t previous_bytes = atomic_fetch_add(&memory->substitute_bytes, bytes);
+    bool fits =
+        previous_bytes <= memory->limit_bytes && bytes <= memory->limit_bytes - previous_bytes;
     if (fits && (worker->scratch = malloc(bytes))) {
         worker->scratch_bytes = bytes;
         return 0;
     }
     atomic_fetch_sub(&memory->substitute_bytes, bytes);
     return fits ? err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes)
-                : too_large(worker->loader, path, bytes, err);
+                : substitute_too_large(worker->loader, path, bytes, err);
 }
 
 static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count,
@@ -57,7 +60,7 @@ static int read_pieces(struct load_worker *worker, const struct shard *shard, ui
         bytes += worker->pieces[i].read_bytes;
         wanted += worker->pieces[i].want_bytes;
     }
-    int status = reserve(worker, shard->path, bytes, err);
+    int status = reserve_scratch(worker, shard->path, bytes, err);
     if (!status && !worker->queue)
         status = loader->io->ops->queue_open(loader->io, 1, &worker->queue, err);
     for (uint32_t i = 0; !status && i < count; i++) {
@@ -79,7 +82,7 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
                          struct sample_ref candidate, struct err *err)
 {
     struct loader *loader = worker->loader;
-    struct load_item *load = &slot->loads[item];
+    struct load_item *load = &slot->load_items[item];
     const struct view *view = loader_source_of(loader, candidate)->view;
     struct sample_location location = view_locate(view, candidate.sample);
     struct shard *shard;
@@ -122,14 +125,14 @@ int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t
             ((uint64_t)block.word[0] << 32 | block.word[1]) % view_samples(source->view);
         int status = try_candidate(worker, slot, item, candidate, err);
         if (!status) {
-            slot->loads[item].substitute = candidate.sample;
+            slot->load_items[item].substitute = candidate.sample;
             slot->items[item].substituted = true;
             return 0;
         }
         if (item_failure_is_fatal(status))
             return status;
     }
-    const struct load_item *load = &slot->loads[item];
+    const struct load_item *load = &slot->load_items[item];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->location.shard, path, NULL);
     err_set(err, -EBADMSG, "neither sample \"%.*s\" nor its %d substitutes can be used: %s",

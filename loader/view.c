@@ -303,8 +303,8 @@ int view_pieces(const struct view *view, const struct shard *shard, struct sampl
     return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
 }
 
-static int mismatch(const struct shard *shard, const char *extension, uint64_t offset,
-                    uint32_t expected, uint32_t found, struct err *err)
+static int crc_mismatch(const struct shard *shard, const char *extension, uint64_t offset,
+                        uint32_t expected, uint32_t found, struct err *err)
 {
     err_set(err, -EBADMSG, "CRC32C of field \"%s\" does not match", extension);
     err_at(err, shard->path, (int64_t)offset);
@@ -320,9 +320,9 @@ int view_verify(const struct view_piece *piece, const struct shard *shard, struc
         return 0; /* plain tars have no CRCs */
     if (piece->read_bytes == field->size_bytes) {
         uint32_t crc = crc32c(0, piece->data, piece->read_bytes);
-        return crc == field->crc32c
-                   ? 0
-                   : mismatch(shard, piece->extension, field->data_offset, field->crc32c, crc, err);
+        return crc == field->crc32c ? 0
+                                    : crc_mismatch(shard, piece->extension, field->data_offset,
+                                                   field->crc32c, crc, err);
     }
     uint64_t first = (piece->read_offset - field->data_offset) / SHARD_BLOCK_BYTES;
     for (uint64_t at = 0; at < piece->read_bytes; at += SHARD_BLOCK_BYTES) {
@@ -330,8 +330,8 @@ int view_verify(const struct view_piece *piece, const struct shard *shard, struc
         uint32_t crc =
             crc32c(0, piece->data + at, bytes_min(SHARD_BLOCK_BYTES, piece->read_bytes - at));
         if (crc != bytes_get_u32(stored))
-            return mismatch(shard, piece->extension, piece->read_offset + at, bytes_get_u32(stored),
-                            crc, err);
+            return crc_mismatch(shard, piece->extension, piece->read_offset + at,
+                                bytes_get_u32(stored), crc, err);
     }
     return 0;
 }

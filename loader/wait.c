@@ -28,10 +28,10 @@ static void describe_read(const struct load_slot *slot, struct err *err)
     while (i + 1 < slot->chunks_count && slot->chunks[i].is_read)
         i++;
     const struct load_chunk *chunk = &slot->chunks[i];
-    const struct load_piece *piece = &slot->pieces[slot->sorted[chunk->first_piece].piece];
+    const struct load_piece *piece = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
     err_set(err, -ETIMEDOUT, "waiting for %s of %zu bytes",
             i < slot->chunks_issued ? "a read" : "space for a read", chunk->request.bytes);
-    err_at(err, slot->loads[piece->item].shard->path, (int64_t)chunk->request.offset);
+    err_at(err, slot->load_items[piece->item].shard->path, (int64_t)chunk->request.offset);
 }
 
 /* Requires the mutex. Reports a shard being opened first, because that blocks its thread, unless
@@ -49,7 +49,7 @@ static void describe_wait(struct loader *loader, struct err *err)
         err_set(err, -ETIMEDOUT, "waiting for the index of a shard");
         err_at(err, path, ERR_NO_OFFSET);
     } else if (!is_planned) {
-        err_set(err, -ETIMEDOUT, "waiting to be planned");
+        err_set(err, -ETIMEDOUT, "waiting for the reader to plan it");
     } else if (slot->chunks_left > 0) {
         describe_read(slot, err);
     } else {
@@ -123,9 +123,9 @@ void loader_note_underrun(struct loader *loader)
 {
     struct consumer *consumer = &loader->consumer;
     struct reader *reader = &loader->reader;
-    if (consumer->underrun_noted == loader->taken + 1)
+    if (consumer->last_underrun == loader->taken + 1)
         return;
-    consumer->underrun_noted = loader->taken + 1;
+    consumer->last_underrun = loader->taken + 1;
     if (loader->taken > 0 && reader->has_idled_worker && reader->ahead_max < loader->slots_count) {
         reader->ahead_max =
             (uint32_t)bytes_min(2 * (uint64_t)reader->ahead_max, loader->slots_count);

@@ -104,7 +104,7 @@ int main(int count, char **arguments)
     options.image.width = options.image.height = SIDE;
     options.image.crop = crop_options_default(CROP_RANDOM);
     options.image.crop.flip = true;
-    options.drop_tail = true;
+    options.drop_last = true;
     options.workers = (unsigned)workers;
     options.memory_bytes = memory_mib << 20;
     int status = loader_open(&options, &loader, &err);

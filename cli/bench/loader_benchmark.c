@@ -171,7 +171,7 @@ int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t pho
     const struct batch *batch;
     options.decode = LOADER_BYTES;
     options.batching = (struct batching){.global = photos_count, .micro = photos_count, .ranks = 1};
-    options.drop_tail = false;
+    options.drop_last = false;
     options.epochs_max = 1;
     options.positions_max = photos_count;
     int status = loader_open(&options, &loader, err);

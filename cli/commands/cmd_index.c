@@ -84,7 +84,7 @@ static int index_shard(struct index_job *job, const char *path)
 {
     struct io *io = NULL;
     struct shard *shard = NULL;
-    struct plain_tar_options options = {.crcs = job->args->check,
+    struct plain_tar_options options = {.with_crcs = job->args->check,
                                         .accept_lost_index = true,
                                         .progress = show_progress,
                                         .context = job};

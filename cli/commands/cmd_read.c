@@ -172,7 +172,7 @@ static struct loader_options make_options(const struct invocation *invocation)
     options.position = args->start;
     options.positions_max = args->count;
     options.epochs_max = 1;
-    options.drop_tail = false;
+    options.drop_last = false;
     options.batching = (struct batching){
         .global = args->batch,
         .micro = args->micro ? args->micro : choose_micro(args->batch, args->ranks),

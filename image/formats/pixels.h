@@ -56,9 +56,9 @@ void pixels_decoder_close(struct pixels_decoder *decoder); /* NULL is fine */
  * is for messages. -EBADMSG: invalid headers. */
 int pixels_begin(struct pixels_decoder *decoder, enum image_kind kind, const void *data,
                  size_t bytes, const char *path, struct pixels_info *ret_info, struct err *err);
-/* part: nonempty, inside the image. NULL: the whole image, which also checks the file to its
- * end. ret_pixels borrows from the decoder, or from data, until the next call. Decoding a region
- * gives the same pixels as decoding the whole. -EBADMSG, -ENOMEM. */
+/* region: nonempty, inside the image. NULL: the whole image; also checks the file to its end.
+ * ret_pixels borrows from the decoder, or from data, until the next call. Decoding a region gives
+ * the same pixels as decoding the whole image. -EBADMSG, -ENOMEM. */
 int pixels_decode_region(struct pixels_decoder *decoder, const struct image_rect *region,
                          struct pixels *ret_pixels, struct err *err);
 

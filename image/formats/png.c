@@ -15,7 +15,7 @@
 /* Limit on all chunks except image data, because text and profiles are decompressed. */
 enum { CHUNKS_BYTES_MAX = 64 << 20 };
 
-static int refuse(const struct png_decoder *decoder, int code, struct err *err)
+static int decoding_error(const struct png_decoder *decoder, int code, struct err *err)
 {
     if (code == SPNG_EMEM)
         return err_set(err, -ENOMEM, "not enough memory to decode a PNG");
@@ -44,7 +44,7 @@ static int read_headers(struct png_decoder *decoder, const void *data, size_t by
     if (!code)
         code = spng_get_ihdr(decoder->codec, &header);
     if (code)
-        return refuse(decoder, code, err);
+        return decoding_error(decoder, code, err);
     int status = pixels_check_size("PNG", decoder->path, header.width, header.height, err);
     if (status)
         return status;
@@ -58,7 +58,7 @@ static int read_headers(struct png_decoder *decoder, const void *data, size_t by
     code = spng_get_exif(decoder->codec, &exif);
     if (code == 0)
         *ret_orientation = exif_orientation_of_tiff((const uint8_t *)exif.data, exif.length);
-    return code && code != SPNG_ECHUNKAVAIL ? refuse(decoder, code, err) : 0;
+    return code && code != SPNG_ECHUNKAVAIL ? decoding_error(decoder, code, err) : 0;
 }
 
 int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const char *path,
@@ -121,7 +121,7 @@ int png_decode_region(struct png_decoder *decoder, const struct image_rect *regi
     if (!status && !code && !region)
         code = spng_decode_chunks(decoder->codec);
     if (!status && code)
-        status = refuse(decoder, code, err);
+        status = decoding_error(decoder, code, err);
     png_decoder_deinit(decoder);
     if (status)
         return status;

@@ -34,7 +34,7 @@ static bool read_number(const uint8_t *data, size_t bytes, size_t *at, uint32_t 
     return i > begin;
 }
 
-static int refuse_header(const char *path, size_t at, bool is_long, struct err *err)
+static int header_error(const char *path, size_t at, bool is_long, struct err *err)
 {
     pixels_error("PPM", path, (int64_t)at,
                  is_long ? "its header is too long" : "its header is invalid", err);
@@ -53,7 +53,7 @@ int ppm_begin(struct ppm *ppm, const void *data, size_t bytes, const char *path,
     if (head < MAGIC_BYTES || text[0] != 'P' || text[1] != '6' ||
         !read_number(text, head, &at, &width) || !read_number(text, head, &at, &height) ||
         !read_number(text, head, &at, &value_max) || at == head || !is_space(text[at]))
-        return refuse_header(path, bytes_min(at, bytes), at == head && head < bytes, err);
+        return header_error(path, bytes_min(at, bytes), at == head && head < bytes, err);
     if (value_max != VALUE_MAX)
         return pixels_error("PPM", path, (int64_t)at, "its samples do not have 8 bits", err);
     int status = pixels_check_size("PPM", path, width, height, err);

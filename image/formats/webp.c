@@ -34,7 +34,7 @@ static const char *error_text(VP8StatusCode code)
     }
 }
 
-static int refuse(const char *path, VP8StatusCode code, struct err *err)
+static int decoding_error(const char *path, VP8StatusCode code, struct err *err)
 {
     if (code == VP8_STATUS_OUT_OF_MEMORY)
         return err_set(err, -ENOMEM, "not enough memory to decode a WebP");
@@ -65,7 +65,7 @@ int webp_probe(const void *data, size_t bytes, const char *path, struct pixels_i
     WebPBitstreamFeatures features;
     VP8StatusCode code = WebPGetFeatures(data, bytes, &features);
     if (code != VP8_STATUS_OK)
-        return refuse(path, code, err);
+        return decoding_error(path, code, err);
     int status =
         pixels_check_size("WebP", path, (uint64_t)features.width, (uint64_t)features.height, err);
     if (status)
@@ -134,7 +134,7 @@ int webp_decode_region(const struct webp *webp, const struct image_rect *region,
     VP8StatusCode code = WebPDecode(webp->data, webp->bytes, &config);
     WebPFreeDecBuffer(&config.output);
     if (code != VP8_STATUS_OK)
-        return refuse(webp->path, code, err);
+        return decoding_error(webp->path, code, err);
     *ret_pixels = (struct pixels){
         .data = memory->data, .stride_bytes = row_bytes, .region = cut, .channels = 3};
     return 0;

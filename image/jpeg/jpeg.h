@@ -1,8 +1,8 @@
 /*
  * jpeg — decodes JPEG files to planes and encodes RGB.
  *
- * libjpeg-turbo reads headers and decodes whole images. Parts of sequential images are decoded by
- * jpeg_fast (jpeg_fast/jpeg_fast.h), to the same bytes, or by libjpeg-turbo if anything is unusual.
+ * libjpeg-turbo reads headers and decodes whole images. jpeg_fast (jpeg_fast/jpeg_fast.h) decodes
+ * parts of sequential images to the same bytes; libjpeg-turbo decodes the parts that it rejects.
  *
  * Open one decoder per thread; its plane memory grows to the largest image, so the steady state
  * does not allocate. libjpeg's own state is reset for each image, because a file without tables
@@ -18,7 +18,7 @@
  *     jpeg_decoder_open(&decoder, err);
  *     // the whole image; planes borrow from the decoder
  *     jpeg_decode(decoder, data, bytes, path, &planes, err);
- * or, to choose a part from the headers:
+ * or, to choose a part after reading the headers:
  *     jpeg_decode_begin(decoder, data, bytes, path, &info, err);      // headers only
  *     jpeg_decode_part(decoder, &part, &planes, err);
  *
@@ -72,7 +72,7 @@ struct jpeg_planes {
     struct jpeg_plane plane[3];
 };
 
-/* Returns the shapes of the planes of such a file; their data is NULL. */
+/* Returns the shapes of the planes of a file with these headers; their data is NULL. */
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
 
 /* Reads the headers. path (may be NULL) is for messages. -EBADMSG with the offset: invalid file
@@ -80,7 +80,7 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
 int jpeg_probe(const void *data, size_t bytes, const char *path, struct jpeg_info *ret_info,
                struct err *err);
 
-/* Returns the decoding library with its version, which may affect pixels. Static string. */
+/* Returns the decoding library and its version, which may affect pixels. Static string. */
 const char *jpeg_library(void);
 /* Returns 1 if the library uses SIMD; 0 if it was built without SIMD or JSIMD_FORCENONE=1
  * disables it; -1: unknown. */
@@ -92,7 +92,7 @@ void jpeg_decoder_close(struct jpeg_decoder *decoder); /* NULL is fine */
 /* Limits libjpeg's memory to what an image of pixels_max pixels needs, including all
  * coefficients of a progressive one. Images that need more give -EBADMSG. Default:
  * PIXELS_MAX. */
-void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max);
+void jpeg_decoder_set_pixels_max(struct jpeg_decoder *decoder, uint64_t pixels_max);
 
 /* Decodes parts with libjpeg-turbo too, for comparison. */
 void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder);

@@ -30,25 +30,27 @@ enum {
                        2 * JPEG_COMPONENTS_MAX,
 };
 
-static uint32_t largest(const uint32_t *values, uint32_t count)
+static uint32_t max_factor(const uint32_t *values, uint32_t count)
 {
-    uint32_t most = 1;
+    uint32_t max = 1;
     for (uint32_t i = 0; i < count; i++)
-        most = values[i] > most ? values[i] : most;
-    return most;
+        max = values[i] > max ? values[i] : max;
+    return max;
 }
 
 bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *ret_grid)
 {
     uint32_t components = headers->components, interval = headers->restart_interval;
-    bool sequential = headers->process == JPEG_BASELINE || headers->process == JPEG_EXTENDED;
-    if (interval == 0 || (components != 1 && components != 3) || !sequential ||
+    bool is_sequential = headers->process == JPEG_BASELINE || headers->process == JPEG_EXTENDED;
+    if (interval == 0 || (components != 1 && components != 3) || !is_sequential ||
         headers->arithmetic || headers->hierarchical || headers->precision_bits != 8 ||
         headers->scan_components != components || headers->stray_bytes > 0)
         return false;
     /* in a scan of one component, an MCU is one block */
-    uint32_t mcu_width = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->h_samp, components));
-    uint32_t mcu_height = BLOCK_SIDE * (components == 1 ? 1 : largest(headers->v_samp, components));
+    uint32_t mcu_width =
+        BLOCK_SIDE * (components == 1 ? 1 : max_factor(headers->h_samp, components));
+    uint32_t mcu_height =
+        BLOCK_SIDE * (components == 1 ? 1 : max_factor(headers->v_samp, components));
     uint32_t mcus = (uint32_t)bytes_divide_up(headers->width, mcu_width);
     if (mcus % interval != 0)
         return false;
@@ -64,7 +66,7 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
 }
 
 /* Extends the range of `length` samples from `begin` to segment boundaries. */
-static void align(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
+static void align_to_segments(uint32_t *begin, uint32_t *length, uint32_t segment, uint32_t image)
 {
     uint32_t end = (uint32_t)bytes_divide_up(*begin + *length, segment) * segment;
     *begin -= *begin % segment;
@@ -75,8 +77,8 @@ struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_
 {
     assert(part.width >= 1 && part.height >= 1 && part.x < grid->width && part.y < grid->height);
     assert(part.width <= grid->width - part.x && part.height <= grid->height - part.y);
-    align(&part.x, &part.width, grid->segment_width, grid->width);
-    align(&part.y, &part.height, grid->segment_height, grid->height);
+    align_to_segments(&part.x, &part.width, grid->segment_width, grid->width);
+    align_to_segments(&part.y, &part.height, grid->segment_height, grid->height);
     return part;
 }
 

@@ -19,8 +19,8 @@
  * headers. Its samples equal those of the whole image, bit for bit.
  *
  * Only baseline or extended sequential JPEGs can be cut: 8 bits, Huffman coded, with one or
- * three components, all in the first scan. (Four are CMYK or YCCK, whose planes need
- * conversion.) Markers through the end of the part are checked, but not the contents of omitted
+ * three components, all in the first scan. (Four components are CMYK or YCCK: their
+ * planes need conversion.) Markers through the end of the part are checked, but not the contents of omitted
  * segments; conversion and `millrace verify` therefore decode whole images.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_CUT_H
@@ -45,7 +45,7 @@ struct jpeg_cut_grid {
 /* False if a JPEG with these headers cannot be cut. */
 bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *ret_grid);
 
-/* Returns the smallest part of whole segments that contains the nonempty part. Segments at the
+/* Returns the smallest rectangle of whole segments that contains part (not empty). Segments at the
  * right and bottom end at image edges. */
 struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_rect part);
 

@@ -26,8 +26,8 @@ struct jpeg_decoder {
     struct jpeg_info stream;     /* of the decoded stream: the image or a cut */
     struct jpeg_planes planes;   /* of the stream */
     uint32_t first_row, end_row; /* wanted rows of the stream */
-    bool to_end;
-    bool used_fast;
+    bool decodes_whole_image;
+    bool used_jpeg_fast;
     struct str cut;  /* compressed bytes of a part */
     uint8_t *memory; /* planes, then for CMYK a row of four components */
     size_t memory_bytes;
@@ -42,7 +42,7 @@ static bool is_converted(const struct jpeg_info *info)
     return info->color == JPEG_CMYK || info->color == JPEG_YCCK;
 }
 
-static bool is_wanted(const struct jpeg_decoder *decoder, uint32_t row, uint32_t rows)
+static bool is_row_wanted(const struct jpeg_decoder *decoder, uint32_t row, uint32_t rows)
 {
     return row + rows > decoder->first_row && row < decoder->end_row;
 }
@@ -67,11 +67,11 @@ static void decode_raw(void *context)
             for (int k = 0; k < info->v_samp_factor * DCTSIZE; k++)
                 decoder->rows[i][k] = decoder->sample_rows[i] + (first + (size_t)k) * stride;
             components[i] = decoder->rows[i];
-            info->component_needed = is_wanted(decoder, row, mcu_rows);
+            info->component_needed = is_row_wanted(decoder, row, mcu_rows);
         }
         jpeg_read_raw_data(codec, components, mcu_rows);
     }
-    if (decoder->to_end)
+    if (decoder->decodes_whole_image)
         jpeg_finish_decompress(codec);
 }
 
@@ -102,10 +102,10 @@ static void decode_cmyk(void *context)
     while (codec->output_scanline < decoder->end_row) {
         uint32_t row = codec->output_scanline;
         jpeg_read_scanlines(codec, &cmyk, 1);
-        if (is_wanted(decoder, row, 1))
+        if (is_row_wanted(decoder, row, 1))
             convert_cmyk_row(decoder, row, cmyk);
     }
-    if (decoder->to_end)
+    if (decoder->decodes_whole_image)
         jpeg_finish_decompress(codec);
 }
 
@@ -243,7 +243,8 @@ static int place_part(struct jpeg_decoder *decoder, const struct jpeg_fast_scan 
 }
 
 /* -ENOTSUP: libjpeg must decode the part. */
-static int decode_fast(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
+static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect part,
+                                 struct err *err)
 {
     struct jpeg_fast_scan scan;
     struct jpeg_fast_plane planes[JPEG_FAST_COMPONENTS_MAX];
@@ -267,7 +268,7 @@ static int decode_fast(struct jpeg_decoder *decoder, struct image_rect part, str
 
 /* ---- Parts, by libjpeg. ---- */
 
-static bool is_same(struct image_rect a, struct image_rect b)
+static bool rects_equal(struct image_rect a, struct image_rect b)
 {
     return a.x == b.x && a.y == b.y && a.width == b.width && a.height == b.height;
 }
@@ -285,7 +286,7 @@ static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
         return -ENOTSUP;
     struct image_rect segments = jpeg_cut_align(&grid, part);
     struct image_rect above = {0, 0, grid.width, segments.y + segments.height};
-    if (is_same(segments, above))
+    if (rects_equal(segments, above))
         return -ENOTSUP;
     str_clear(&decoder->cut);
     int status = jpeg_cut(reader->data, reader->bytes, &headers, &grid, segments, &decoder->cut);
@@ -330,8 +331,8 @@ static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, str
     const void *data = reader->data;
     size_t bytes = reader->bytes;
     struct image_rect segments;
-    int status = decode_fast(decoder, part, err);
-    decoder->used_fast = status == 0;
+    int status = decode_with_jpeg_fast(decoder, part, err);
+    decoder->used_jpeg_fast = status == 0;
     if (status != -ENOTSUP)
         return status;
     status = cut_part(decoder, part, &segments);
@@ -357,8 +358,8 @@ int jpeg_decode_part(struct jpeg_decoder *decoder, const struct image_rect *part
            (part->width >= 1 && part->x < info->width && part->width <= info->width - part->x));
     assert(!part ||
            (part->height >= 1 && part->y < info->height && part->height <= info->height - part->y));
-    decoder->to_end = part == NULL;
-    decoder->used_fast = false;
+    decoder->decodes_whole_image = part == NULL;
+    decoder->used_jpeg_fast = false;
     int status =
         part ? decode_part(decoder, *part, err) : decode_rows(decoder, info, 0, info->height, err);
     jpeg_reader_end(&decoder->reader);
@@ -401,7 +402,7 @@ int jpeg_decoder_open(struct jpeg_decoder **ret_decoder, struct err *err)
     return 0;
 }
 
-void jpeg_decoder_limit(struct jpeg_decoder *decoder, uint64_t pixels_max)
+void jpeg_decoder_set_pixels_max(struct jpeg_decoder *decoder, uint64_t pixels_max)
 {
     decoder->reader.pixels_max = pixels_max;
 }
@@ -414,7 +415,7 @@ void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder)
 
 bool jpeg_decoder_used_fast(const struct jpeg_decoder *decoder)
 {
-    return decoder->used_fast;
+    return decoder->used_jpeg_fast;
 }
 
 void jpeg_decoder_close(struct jpeg_decoder *decoder)

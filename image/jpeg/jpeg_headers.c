@@ -51,7 +51,7 @@ struct segment {
     size_t offset;
 };
 
-static int bad(struct walk *walk, size_t offset, const char *expected, const char *found)
+static int bad_headers(struct walk *walk, size_t offset, const char *expected, const char *found)
 {
     err_set(walk->err, -EBADMSG, "headers of a JPEG are invalid");
     err_at(walk->err, walk->path, (int64_t)offset);
@@ -61,11 +61,11 @@ static int bad(struct walk *walk, size_t offset, const char *expected, const cha
     return -EBADMSG;
 }
 
-static int ended(struct walk *walk)
+static int data_ended(struct walk *walk)
 {
     if (walk->bytes < walk->file_bytes)
         return -ENODATA;
-    return bad(walk, walk->bytes, "headers and a scan", "the end of the file");
+    return bad_headers(walk, walk->bytes, "headers and a scan", "the end of the file");
 }
 
 static uint32_t get_u16(const uint8_t *at)
@@ -84,7 +84,7 @@ static int next_marker(struct walk *walk, uint8_t *ret_marker, size_t *ret_offse
         while (walk->at < walk->bytes && walk->data[walk->at] == 0xff)
             walk->at++; /* fill bytes */
         if (walk->at == walk->bytes)
-            return ended(walk);
+            return data_ended(walk);
         uint8_t marker = walk->data[walk->at++];
         if (marker != 0) {
             *ret_marker = marker;
@@ -101,28 +101,28 @@ static bool is_frame(uint8_t marker)
            marker != MARKER_JPG && marker != MARKER_DAC;
 }
 
-static int take_frame(struct walk *walk, const struct segment *segment)
+static int parse_frame(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
     const uint8_t *at = segment->data;
     if (walk->has_frame)
-        return bad(walk, segment->offset, "one frame", "a second frame");
+        return bad_headers(walk, segment->offset, "one frame", "a second frame");
     if (segment->bytes < FRAME_BYTES || segment->bytes != FRAME_BYTES + 3 * (size_t)at[5])
-        return bad(walk, segment->offset, "a frame header", "a wrong length");
+        return bad_headers(walk, segment->offset, "a frame header", "a wrong length");
     headers->precision_bits = at[0];
     headers->height = get_u16(at + 1);
     headers->width = get_u16(at + 3);
     headers->components = at[5];
     if (headers->height == 0 || headers->width == 0)
-        return bad(walk, segment->offset, "a width and a height", "none");
+        return bad_headers(walk, segment->offset, "a width and a height", "none");
     if (headers->components == 0 || headers->components > JPEG_COMPONENTS_MAX)
-        return bad(walk, segment->offset, "1 to 4 components", "a different number");
+        return bad_headers(walk, segment->offset, "1 to 4 components", "a different number");
     for (uint32_t i = 0; i < headers->components; i++) {
         uint8_t factors = at[FRAME_BYTES + 3 * i + 1];
         headers->h_samp[i] = factors >> 4;
         headers->v_samp[i] = factors & 15;
         if (headers->h_samp[i] - 1 > 3 || headers->v_samp[i] - 1 > 3)
-            return bad(walk, segment->offset, "sampling factors from 1 to 4", "others");
+            return bad_headers(walk, segment->offset, "sampling factors from 1 to 4", "others");
     }
     /* SOF0..15: two bits of process, one of hierarchy, one of entropy coding */
     uint8_t kind = segment->marker - MARKER_SOF0;
@@ -134,14 +134,14 @@ static int take_frame(struct walk *walk, const struct segment *segment)
     return 0;
 }
 
-static bool begins(const struct segment *segment, const char *prefix, size_t prefix_bytes,
-                   size_t least_bytes)
+static bool segment_begins_with(const struct segment *segment, const char *prefix,
+                                size_t prefix_bytes, size_t least_bytes)
 {
     return segment->bytes >= least_bytes && memcmp(segment->data, prefix, prefix_bytes) == 0;
 }
 
 /* Repeated chunks are ignored. */
-static void take_icc(struct walk *walk, const struct segment *segment)
+static void parse_icc(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
     bool *seen = &walk->icc_seen[segment->data[12]];
@@ -154,36 +154,36 @@ static void take_icc(struct walk *walk, const struct segment *segment)
 }
 
 /* Ignores application segments of other forms, which belong to other programs. */
-static void take_application(struct walk *walk, const struct segment *segment)
+static void parse_application(struct walk *walk, const struct segment *segment)
 {
     struct jpeg_headers *headers = &walk->headers;
-    if (segment->marker == MARKER_APP0 && begins(segment, "JFIF", 5, 14)) {
+    if (segment->marker == MARKER_APP0 && segment_begins_with(segment, "JFIF", 5, 14)) {
         headers->has_jfif = true;
         headers->jfif_major = segment->data[5];
         headers->jfif_minor = segment->data[6];
-    } else if (segment->marker == MARKER_APP1 && begins(segment, "Exif\0", 6, 6)) {
+    } else if (segment->marker == MARKER_APP1 && segment_begins_with(segment, "Exif\0", 6, 6)) {
         headers->has_exif = true;
         if (headers->orientation == 1)
             headers->orientation = exif_orientation(segment->data, segment->bytes);
     } else if (segment->marker == MARKER_APP2 &&
-               begins(segment, "ICC_PROFILE", 12, ICC_PREFIX_BYTES)) {
-        take_icc(walk, segment);
-    } else if (segment->marker == MARKER_APP14 && begins(segment, "Adobe", 5, 12)) {
+               segment_begins_with(segment, "ICC_PROFILE", 12, ICC_PREFIX_BYTES)) {
+        parse_icc(walk, segment);
+    } else if (segment->marker == MARKER_APP14 && segment_begins_with(segment, "Adobe", 5, 12)) {
         headers->has_adobe = true;
         headers->adobe_transform = segment->data[11];
     }
 }
 
-static int take_segment(struct walk *walk, const struct segment *segment)
+static int parse_segment(struct walk *walk, const struct segment *segment)
 {
     if (is_frame(segment->marker))
-        return take_frame(walk, segment);
+        return parse_frame(walk, segment);
     if (segment->marker == MARKER_DRI) {
         if (segment->bytes != 2)
-            return bad(walk, segment->offset, "a restart interval", "a wrong length");
+            return bad_headers(walk, segment->offset, "a restart interval", "a wrong length");
         walk->headers.restart_interval = get_u16(segment->data);
     } else {
-        take_application(walk, segment);
+        parse_application(walk, segment);
     }
     return 0;
 }
@@ -200,16 +200,16 @@ static int next_segment(struct walk *walk, struct segment *ret_segment)
     if (status)
         return status;
     if (segment.marker == MARKER_SOI || segment.marker == MARKER_EOI)
-        return bad(walk, segment.offset, "headers and a scan",
-                   segment.marker == MARKER_SOI ? "the start of another image"
-                                                : "the end of the image");
+        return bad_headers(walk, segment.offset, "headers and a scan",
+                           segment.marker == MARKER_SOI ? "the start of another image"
+                                                        : "the end of the image");
     if (walk->bytes - walk->at < 2)
-        return ended(walk);
+        return data_ended(walk);
     size_t length = get_u16(walk->data + walk->at);
     if (length < 2)
-        return bad(walk, walk->at, "a length of at least 2", "a smaller length");
+        return bad_headers(walk, walk->at, "a length of at least 2", "a smaller length");
     if (walk->bytes - walk->at < length)
-        return ended(walk);
+        return data_ended(walk);
     segment.data = walk->data + walk->at + 2;
     segment.bytes = length - 2;
     walk->at += length;
@@ -228,18 +228,18 @@ int jpeg_read_headers(const void *data, size_t bytes, uint64_t file_bytes, const
                         .err = err};
     struct segment segment = {0};
     if (bytes < 2)
-        return ended(&walk);
+        return data_ended(&walk);
     if (walk.data[0] != 0xff || walk.data[1] != MARKER_SOI)
-        return bad(&walk, 0, "FF D8", "not a JPEG");
+        return bad_headers(&walk, 0, "FF D8", "not a JPEG");
     walk.at = 2;
     int status = 0;
     do {
         status = next_segment(&walk, &segment);
         if (!status && segment.marker != MARKER_SOS)
-            status = take_segment(&walk, &segment);
+            status = parse_segment(&walk, &segment);
     } while (!status && segment.marker != MARKER_SOS);
     if (!status && !walk.has_frame)
-        status = bad(&walk, segment.offset, "a frame header before the first scan", "none");
+        status = bad_headers(&walk, segment.offset, "a frame header before the first scan", "none");
     if (status)
         return status;
     walk.headers.scan_offset = segment.offset;

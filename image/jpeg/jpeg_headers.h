@@ -38,7 +38,7 @@ struct jpeg_headers {
     bool has_adobe;
     uint32_t adobe_transform; /* 0: RGB or CMYK, 1: YCbCr, 2: YCCK */
     uint32_t icc_chunks;
-    uint32_t icc_chunks_expected;       /* according to the first one */
+    uint32_t icc_chunks_expected;       /* according to the first chunk */
     uint64_t icc_bytes;                 /* of the profile, in the chunks found */
     uint64_t stray_bytes;               /* between segments */
     uint32_t scan_components;           /* in the first scan */

@@ -57,7 +57,7 @@ static void *alloc(j_common_ptr codec, int pool_id, size_t bytes)
     return object;
 }
 
-static void empty(struct jpeg_pool *pool)
+static void empty_pool(struct jpeg_pool *pool)
 {
     pool->current = pool->first;
     pool->used = 0;
@@ -67,7 +67,7 @@ static void free_pool(j_common_ptr codec, int pool_id)
 {
     struct jpeg_memory *memory = codec->client_data;
     memory->free_pool(codec, pool_id);
-    empty(&memory->pools[pool_id]);
+    empty_pool(&memory->pools[pool_id]);
 }
 
 void jpeg_memory_install(struct jpeg_memory *memory, j_decompress_ptr codec)
@@ -85,7 +85,7 @@ void jpeg_memory_reset(struct jpeg_memory *memory, j_decompress_ptr codec)
         codec->quant_tbl_ptrs[i] = NULL;
     for (int i = 0; i < NUM_HUFF_TBLS; i++)
         codec->dc_huff_tbl_ptrs[i] = codec->ac_huff_tbl_ptrs[i] = NULL;
-    empty(&memory->pools[JPOOL_PERMANENT]);
+    empty_pool(&memory->pools[JPOOL_PERMANENT]);
 }
 
 void jpeg_memory_deinit(struct jpeg_memory *memory)

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-static void reduce(uint32_t *num, uint32_t *den)
+static void reduce_fraction(uint32_t *num, uint32_t *den)
 {
     for (uint32_t by = *num; by > 1; by--) {
         if (*num % by == 0 && *den % by == 0) {
@@ -16,19 +16,19 @@ static void reduce(uint32_t *num, uint32_t *den)
     }
 }
 
-static uint32_t largest(const uint32_t *values, uint32_t count)
+static uint32_t max_factor(const uint32_t *values, uint32_t count)
 {
-    uint32_t most = 1;
+    uint32_t max = 1;
     for (uint32_t i = 0; i < count; i++)
-        most = values[i] > most ? values[i] : most;
-    return most;
+        max = values[i] > max ? values[i] : max;
+    return max;
 }
 
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
 {
     bool converted = info->color == JPEG_CMYK || info->color == JPEG_YCCK;
-    uint32_t h_max = largest(info->h_samp, info->components),
-             v_max = largest(info->v_samp, info->components);
+    uint32_t h_max = max_factor(info->h_samp, info->components),
+             v_max = max_factor(info->v_samp, info->components);
     struct jpeg_planes planes = {
         .width = info->width,
         .height = info->height,
@@ -43,8 +43,8 @@ struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
             plane->x_den = h_max;
             plane->y_num = info->v_samp[i];
             plane->y_den = v_max;
-            reduce(&plane->x_num, &plane->x_den);
-            reduce(&plane->y_num, &plane->y_den);
+            reduce_fraction(&plane->x_num, &plane->x_den);
+            reduce_fraction(&plane->y_num, &plane->y_den);
         }
         plane->width =
             (uint32_t)bytes_divide_up((uint64_t)info->width * plane->x_num, plane->x_den);

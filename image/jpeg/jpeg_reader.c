@@ -14,8 +14,8 @@
 
 enum {
     /* libjpeg-turbo's fast Huffman decoder silently decodes bad codes as zeros. It runs only if
-     * 512 bytes per block are available, so this smaller window disables it. The careful decoder
-     * is at most 3 % slower. */
+     * 512 bytes per block are available, so this smaller window disables it. The other decoder is
+     * at most 3 % slower. */
     WINDOW_BYTES = 511,
     APP1 = JPEG_APP0 + 1,
     MARKER_BYTES_MAX = 65535,
@@ -50,7 +50,7 @@ static boolean source_fill(j_decompress_ptr codec)
     return TRUE;
 }
 
-static size_t source_left(const struct jpeg_reader *reader)
+static size_t source_bytes_left(const struct jpeg_reader *reader)
 {
     return (size_t)(reader->data + reader->bytes - reader->source.next_input_byte);
 }
@@ -58,7 +58,7 @@ static size_t source_left(const struct jpeg_reader *reader)
 static void source_skip(j_decompress_ptr codec, long bytes)
 {
     struct jpeg_reader *reader = codec->client_data;
-    size_t left = source_left(reader);
+    size_t left = source_bytes_left(reader);
     if (bytes <= 0)
         return;
     show_window(reader, reader->source.next_input_byte + bytes_min((uint64_t)bytes, left));
@@ -71,7 +71,7 @@ static boolean read_app1(j_decompress_ptr codec)
 {
     struct jpeg_reader *reader = codec->client_data;
     const uint8_t *at = reader->source.next_input_byte;
-    size_t left = source_left(reader);
+    size_t left = source_bytes_left(reader);
     if (left < 2)
         ERREXIT(codec, JERR_INPUT_EOF);
     size_t length = (size_t)at[0] << 8 | at[1];
@@ -124,7 +124,7 @@ static int64_t offset_of(const struct jpeg_reader *reader)
     return (int64_t)(reader->window_end - reader->data) - (int64_t)reader->source.bytes_in_buffer;
 }
 
-static int advise(struct err *err)
+static int advise_replacement(struct err *err)
 {
     err_advise(err, "replace the file or leave it out");
     return -EBADMSG;
@@ -142,15 +142,15 @@ static int report_failure(struct jpeg_reader *reader, struct err *err)
     if (reader->errors.msg_code == JERR_NO_BACKING_STORE) {
         err_set(err, -EBADMSG, "the JPEG needs too much memory to decode");
         err_at(err, reader->path, offset_of(reader));
-        err_expected(err, "at most as much as %" PRIu64 " pixels", reader->pixels_max);
+        err_expected(err, "at most the memory for %" PRIu64 " pixels", reader->pixels_max);
         err_found(err, "%u x %u", reader->codec.image_width, reader->codec.image_height);
-        return advise(err);
+        return advise_replacement(err);
     }
     reader->errors.format_message(codec, message);
     err_set(err, -EBADMSG, "JPEG cannot be decoded");
     err_at(err, reader->path, offset_of(reader));
     err_found(err, "%s", message);
-    return advise(err);
+    return advise_replacement(err);
 }
 
 int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), void *context,
@@ -164,11 +164,11 @@ int jpeg_reader_guard(struct jpeg_reader *reader, void (*step)(void *context), v
 
 /* ---- Headers. ---- */
 
-static void make_codec(struct jpeg_reader *reader)
+static void create_codec(struct jpeg_reader *reader)
 {
     j_decompress_ptr codec = &reader->codec;
     jpeg_create_decompress(codec);
-    reader->is_made = true;
+    reader->is_codec_created = true;
     jpeg_memory_install(&reader->memory, codec);
     codec->src = &reader->source;
     codec->progress = &reader->progress;
@@ -185,8 +185,8 @@ static void read_headers(void *context)
 {
     struct jpeg_reader *reader = context;
     j_decompress_ptr codec = &reader->codec;
-    if (!reader->is_made)
-        make_codec(reader);
+    if (!reader->is_codec_created)
+        create_codec(reader);
     codec->mem->max_memory_to_use = (long)(reader->pixels_max * PIXEL_BYTES_MAX + OTHER_BYTES_MAX);
     jpeg_read_header(codec, TRUE);
 }
@@ -232,7 +232,7 @@ static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, str
         err_at(err, reader->path, offset_of(reader));
         err_expected(err, "8 bits of grayscale, YCbCr, RGB, CMYK or YCCK");
         err_found(err, "%d components of %d bits", codec->num_components, codec->data_precision);
-        return advise(err);
+        return advise_replacement(err);
     }
     info->width = codec->image_width;
     info->height = codec->image_height;
@@ -281,7 +281,7 @@ int jpeg_reader_begin_abbreviated(struct jpeg_reader *reader, const void *data, 
 void jpeg_reader_end(struct jpeg_reader *reader)
 {
     reader->data = NULL;
-    if (reader->is_made)
+    if (reader->is_codec_created)
         jpeg_memory_reset(&reader->memory, &reader->codec);
     else
         jpeg_destroy_decompress(&reader->codec); /* memory ran out during creation */

@@ -33,7 +33,7 @@ enum jpeg_markers {
 struct jpeg_reader {
     struct jpeg_memory memory;           /* must be first (jpeg_memory.h) */
     struct jpeg_decompress_struct codec; /* created by the first jpeg_reader_begin */
-    bool is_made;
+    bool is_codec_created;
     struct jpeg_error_mgr errors;
     struct jpeg_source_mgr source;
     struct jpeg_progress_mgr progress;
@@ -42,7 +42,7 @@ struct jpeg_reader {
     size_t bytes;
     const uint8_t *window_end; /* end of the data visible to libjpeg */
     const char *path;
-    uint32_t warnings; /* harmless ones since jpeg_reader_begin */
+    uint32_t warnings; /* number of harmless ones since jpeg_reader_begin */
     uint32_t orientation;
     enum jpeg_markers markers;
     uint64_t pixels_max; /* limit on libjpeg's memory, in pixels */

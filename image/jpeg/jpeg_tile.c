@@ -36,8 +36,8 @@ uint32_t jpeg_tile_interval(uint32_t width, uint32_t mcu_width)
 uint32_t jpeg_tile_width(uint32_t width)
 {
     uint32_t mcus = (uint32_t)bytes_divide_up(width, JPEG_TILE_MCU_PIXELS);
-    uint32_t even = (mcus - 1) * JPEG_TILE_MCU_PIXELS;
-    return mcus % 2 == 0 || (width - even) * WIDTH_LOSS_DIVISOR > width ? width : even;
+    uint32_t even_width = (mcus - 1) * JPEG_TILE_MCU_PIXELS;
+    return mcus % 2 == 0 || (width - even_width) * WIDTH_LOSS_DIVISOR > width ? width : even_width;
 }
 
 static void read_coefficients(void *context)

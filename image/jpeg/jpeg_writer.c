@@ -7,31 +7,31 @@
 
 #include <jerror.h>
 
-static void start_piece(j_compress_ptr codec)
+static void start_buffer(j_compress_ptr codec)
 {
     struct jpeg_writer *writer = codec->client_data;
-    codec->dest->next_output_byte = writer->piece;
-    codec->dest->free_in_buffer = JPEG_WRITER_PIECE_BYTES;
+    codec->dest->next_output_byte = writer->buffer;
+    codec->dest->free_in_buffer = JPEG_WRITER_BUFFER_BYTES;
 }
 
-static void add_piece(j_compress_ptr codec, size_t bytes)
+static void add_buffer(j_compress_ptr codec, size_t bytes)
 {
     struct jpeg_writer *writer = codec->client_data;
-    str_add(writer->out, writer->piece, bytes);
+    str_add(writer->out, writer->buffer, bytes);
     if (str_status(writer->out))
         ERREXIT1(codec, JERR_OUT_OF_MEMORY, 0);
 }
 
-static boolean finish_piece(j_compress_ptr codec)
+static boolean finish_buffer(j_compress_ptr codec)
 {
-    add_piece(codec, JPEG_WRITER_PIECE_BYTES);
-    start_piece(codec);
+    add_buffer(codec, JPEG_WRITER_BUFFER_BYTES);
+    start_buffer(codec);
     return TRUE;
 }
 
-static void finish_last_piece(j_compress_ptr codec)
+static void finish_last_buffer(j_compress_ptr codec)
 {
-    add_piece(codec, JPEG_WRITER_PIECE_BYTES - codec->dest->free_in_buffer);
+    add_buffer(codec, JPEG_WRITER_BUFFER_BYTES - codec->dest->free_in_buffer);
 }
 
 static void on_error(j_common_ptr codec)
@@ -79,9 +79,9 @@ int jpeg_writer_init(struct jpeg_writer *writer, struct str *out, struct err *er
     *writer = (struct jpeg_writer){
         .out = out,
         .bytes_before = out->bytes,
-        .destination = {.init_destination = start_piece,
-                        .empty_output_buffer = finish_piece,
-                        .term_destination = finish_last_piece},
+        .destination = {.init_destination = start_buffer,
+                        .empty_output_buffer = finish_buffer,
+                        .term_destination = finish_last_buffer},
     };
     writer->codec.err = jpeg_std_error(&writer->errors);
     writer->codec.client_data = writer;

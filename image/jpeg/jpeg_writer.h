@@ -15,7 +15,7 @@
 
 #include <jpeglib.h>
 
-enum { JPEG_WRITER_PIECE_BYTES = 16384 };
+enum { JPEG_WRITER_BUFFER_BYTES = 16384 };
 
 /* One thread at a time. codec.client_data is the writer. */
 struct jpeg_writer {
@@ -25,7 +25,7 @@ struct jpeg_writer {
     jmp_buf jump;
     struct str *out;
     size_t bytes_before; /* initial size of out */
-    uint8_t piece[JPEG_WRITER_PIECE_BYTES];
+    uint8_t buffer[JPEG_WRITER_BUFFER_BYTES];
 };
 
 /* Creates codec, which appends to out. -ENOMEM. Always call jpeg_writer_deinit. */

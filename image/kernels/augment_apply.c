@@ -67,7 +67,7 @@ static struct augment_step make_step(enum augment_op op, int32_t magnitude, bool
         value = ((100 + sign * 3 * magnitude) * ONE + 50) / 100;
         break;
     case AUGMENT_POSTERIZE:
-        value = 8 - (4 * magnitude + 15) / 30; /* never halfway */
+        value = 8 - (4 * magnitude + 15) / 30; /* the quotient never ends in .5 */
         break;
     case AUGMENT_SOLARIZE:
         value = 17 * (RANDAUGMENT_MAGNITUDE_MAX - magnitude);
@@ -100,12 +100,12 @@ static uint32_t add_jitter(const struct augment_options *options, struct philox_
         {AUGMENT_COLOR, ONE, options->saturation},
         {AUGMENT_HUE, 0, 6 * options->hue},
     };
-    uint32_t left[4] = {0, 1, 2, 3}, count = 0;
+    uint32_t remaining[4] = {0, 1, 2, 3}, count = 0;
     order = (uint32_t)((uint64_t)order * 24 >> 32);
     for (uint32_t choices = 4; choices > 0; choices--) {
-        uint32_t at = order % choices, kind = left[at];
+        uint32_t at = order % choices, kind = remaining[at];
         order /= choices;
-        left[at] = left[choices - 1];
+        remaining[at] = remaining[choices - 1];
         if (kinds[kind].range > 0)
             steps[count++] = (struct augment_step){
                 kinds[kind].op,

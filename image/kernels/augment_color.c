@@ -1,9 +1,9 @@
 /*
  * augment_color — operations that change colors without moving pixels (augment_ops.h).
  *
- * Most operations blend: (other * 2^16 + factor * (value - other)) / 2^16, rounded down and
- * clamped to 0..255. `other` is the result at factor 0: black, the pixel's gray, the mean gray,
- * or the smoothed image (Pillow's ImageEnhance).
+ * Most operations blend: (degenerate * 2^16 + factor * (value - degenerate)) / 2^16, rounded down and
+ * clamped to 0..255. `degenerate` is Pillow's term (ImageEnhance) for the result at factor 0: black,
+ * the pixel's gray, the mean gray, or the smoothed image.
  */
 #include "image/kernels/augment_ops.h"
 
@@ -17,9 +17,9 @@ static uint8_t clamp(int32_t value)
 }
 
 /* Factors are at most about 2 * ONE, so 32 bits suffice. */
-static inline uint8_t blend(int32_t other, int32_t value, int32_t factor)
+static inline uint8_t blend(int32_t degenerate, int32_t value, int32_t factor)
 {
-    return clamp((other * ONE + factor * (value - other)) >> FRACTION_BITS);
+    return clamp((degenerate * ONE + factor * (value - degenerate)) >> FRACTION_BITS);
 }
 
 /* ITU-R 601-2 luma, as in Pillow's convert("L"). */
@@ -46,11 +46,11 @@ static void map_levels(const struct augment_image *image, const uint8_t table[LE
     map_channels(image, tables);
 }
 
-static void blend_levels(const struct augment_image *image, int32_t other, int32_t factor)
+static void blend_levels(const struct augment_image *image, int32_t degenerate, int32_t factor)
 {
     uint8_t table[LEVELS];
     for (int32_t level = 0; level < LEVELS; level++)
-        table[level] = blend(other, level, factor);
+        table[level] = blend(degenerate, level, factor);
     map_levels(image, table);
 }
 

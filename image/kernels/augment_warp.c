@@ -5,7 +5,7 @@
  * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; pixels from outside are black.
  * The coefficients are sums and products of doubles, some from a table. IEEE 754 defines the
  * rounding of each, and -ffp-contract=off (cmake/folder.cmake) prevents fused multiply-adds,
- * which could fall on the other side of a step of 2^-16.
+ * which could round to another multiple of 2^-16.
  */
 #include "image/kernels/augment_ops.h"
 

@@ -37,7 +37,7 @@ static void planes_plain(const uint8_t *r, const uint8_t *g, const uint8_t *b,
 
 /* ---- Lines. ---- */
 
-/* Returns the fastest blocks up to `kernels` that count pixels fill, or NULL for plain C. */
+/* Returns the fastest blocks up to `kernels` that fit in count pixels; NULL: plain C. */
 static const struct color_blocks *choose_blocks(enum image_kernels kernels, size_t count)
 {
     static const struct color_blocks *const blocks[IMAGE_KERNELS_COUNT] = {

@@ -7,16 +7,16 @@
 #include <stdint.h>
 
 /* 1.402, 0.344136, 0.714136, 1.772 with 16 fractional bits, as libjpeg rounds them. Factors
- * above one half are split into a multiple of COLOR_ONE and a rest that fits in int16. */
+ * above one half are split into a multiple of COLOR_ONE and a remainder that fits in int16. */
 enum {
     COLOR_ONE = 1 << 16,
     COLOR_CR_TO_R = 91881,
     COLOR_CB_TO_G = 22554,
     COLOR_CR_TO_G = 46802,
     COLOR_CB_TO_B = 116130,
-    COLOR_RED_REST = COLOR_CR_TO_R - COLOR_ONE,
-    COLOR_GREEN_REST = COLOR_ONE - COLOR_CR_TO_G,
-    COLOR_BLUE_REST = COLOR_CB_TO_B - 2 * COLOR_ONE,
+    COLOR_RED_REMAINDER = COLOR_CR_TO_R - COLOR_ONE,
+    COLOR_GREEN_REMAINDER = COLOR_ONE - COLOR_CR_TO_G,
+    COLOR_BLUE_REMAINDER = COLOR_CB_TO_B - 2 * COLOR_ONE,
 };
 
 /* Converts three planes to interleaved RGB. */

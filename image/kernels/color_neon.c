@@ -19,8 +19,8 @@ static inline int16x8_t green(int16x8_t blue, int16x8_t red)
 {
     int32x4_t low = vmull_n_s16(vget_low_s16(blue), -COLOR_CB_TO_G);
     int32x4_t high = vmull_high_n_s16(blue, -COLOR_CB_TO_G);
-    low = vmlal_n_s16(low, vget_low_s16(red), COLOR_GREEN_REST);
-    high = vmlal_high_n_s16(high, red, COLOR_GREEN_REST);
+    low = vmlal_n_s16(low, vget_low_s16(red), COLOR_GREEN_REMAINDER);
+    high = vmlal_high_n_s16(high, red, COLOR_GREEN_REMAINDER);
     return vcombine_s16(vrshrn_n_s32(low, 16), vrshrn_n_s32(high, 16));
 }
 
@@ -30,9 +30,9 @@ static inline uint8x8x3_t convert(uint8x8_t luma, uint8x8_t cb, uint8x8_t cr)
     int16x8_t y = vreinterpretq_s16_u16(vmovl_u8(luma));
     int16x8_t blue = vreinterpretq_s16_u16(vsubl_u8(cb, vdup_n_u8(128)));
     int16x8_t red = vreinterpretq_s16_u16(vsubl_u8(cr, vdup_n_u8(128)));
-    int16x8_t r = vaddq_s16(red, scale(red, COLOR_RED_REST));
+    int16x8_t r = vaddq_s16(red, scale(red, COLOR_RED_REMAINDER));
     int16x8_t g = vsubq_s16(green(blue, red), red);
-    int16x8_t b = vaddq_s16(vaddq_s16(blue, blue), scale(blue, COLOR_BLUE_REST));
+    int16x8_t b = vaddq_s16(vaddq_s16(blue, blue), scale(blue, COLOR_BLUE_REMAINDER));
     return (uint8x8x3_t){
         {vqmovun_s16(vaddq_s16(y, r)), vqmovun_s16(vaddq_s16(y, g)), vqmovun_s16(vaddq_s16(y, b))}};
 }

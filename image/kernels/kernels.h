@@ -20,7 +20,7 @@ enum image_kernels {
 
 /* For example "avx512"; "baseline" for plain C. */
 const char *image_kernels_name(enum image_kernels kernels);
-/* True if this build includes them and this processor runs them. */
+/* True if both this build and this processor support them. */
 bool image_kernels_supported(enum image_kernels kernels);
 enum image_kernels image_kernels_best(void);
 

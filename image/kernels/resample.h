@@ -4,8 +4,8 @@
  * A triangle filter as wide as the reduction (at least one source sample), like Pillow's
  * BILINEAR resize. Coefficients are nonnegative int16 with 14 fractional bits and sum to exactly
  * 1 << 14. They come from rational numbers, so they are the same on any CPU. Each is the
- * difference of two adjacent rounded running sums, which keeps the sum exact for any number of
- * taps, so that even a reduction by a factor of thousands uses its whole support.
+ * difference of two adjacent rounded running sums. This keeps the sum exact for any number of taps;
+ * even a reduction by a factor of thousands uses its whole support.
  *
  * A pass filters down the columns (adjacent columns form vectors), rounds to uint8 and writes
  * its output transposed; two passes make the image upright again:
@@ -43,7 +43,7 @@ struct resample_span {
  * plans. Zero-initialize it. One thread at a time. */
 struct resample_plan {
     uint32_t count;        /* outputs */
-    uint32_t taps_max;     /* row length of coefficients[]; even, because they are used in pairs */
+    uint32_t taps_max;     /* row length of coefficients[]; even, because taps are used in pairs */
     uint32_t *first;       /* [count] first source sample */
     uint32_t *taps;        /* [count] at least 1 */
     int16_t *coefficients; /* [count][taps_max], zero after taps[i] */

@@ -96,7 +96,7 @@ static void run_plain(const struct resample_tile *tile)
 }
 
 static const struct resample_tiler tiler_plain = {
-    .columns = PLAIN_COLUMNS, .partial = true, .run = run_plain};
+    .columns = PLAIN_COLUMNS, .handles_partial_tiles = true, .run = run_plain};
 
 /* ---- The pass. ---- */
 
@@ -113,7 +113,8 @@ static const struct resample_tiler *choose_tiler(enum image_kernels kernels, uin
         [IMAGE_KERNELS_AVX512] = &resample_tiler_avx512,
 #endif
     };
-    while (!tilers[kernels] || (columns < tilers[kernels]->columns && !tilers[kernels]->partial))
+    while (!tilers[kernels] ||
+           (columns < tilers[kernels]->columns && !tilers[kernels]->handles_partial_tiles))
         kernels--;
     return tilers[kernels];
 }

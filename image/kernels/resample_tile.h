@@ -3,7 +3,7 @@
  * set.
  *
  * A tile is up to 16 outputs of some adjacent columns. The sums of each output are rounded to a
- * line of bytes. Lines are written directly or, sixteen by sixteen, transposed.
+ * line of bytes. Lines are written directly, or transposed in blocks of 16 x 16.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_RESAMPLE_TILE_H
 #define MILLRACE_IMAGE_KERNELS_RESAMPLE_TILE_H
@@ -27,7 +27,7 @@ struct resample_tile {
 
 struct resample_tiler {
     uint32_t columns; /* per tile */
-    bool partial;     /* also handles fewer columns */
+    bool handles_partial_tiles;
     void (*run)(const struct resample_tile *tile);
 };
 

@@ -1,7 +1,7 @@
 /*
  * resample_x86 — AVX2 and AVX-512 tiles (resample_tile.h).
  *
- * Two rows at a time, bytes are interleaved and widened to pairs of 16 bits; one instruction
+ * The bytes of two rows are interleaved and widened to pairs of 16 bits; one instruction
  * multiplies a pair by its two coefficients and adds. Interleaving works within 16-byte lanes,
  * as do the packs that undo it after rounding. Transposes all lanes at once, like
  * resample_columns.c. resample_x86.inc holds the code for both vector lengths.
@@ -15,7 +15,7 @@
 
 enum { LANE_BYTES = 16 };
 
-/* Two taps of an output. An odd last tap pairs with a zero coefficient on its own first row. */
+/* Two taps of an output. An odd last tap is paired with its own row and a zero coefficient. */
 struct tap_pair {
     int32_t coefficients;
     const uint8_t *row[2];

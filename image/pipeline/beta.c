@@ -4,8 +4,8 @@
  *     G(x) = (x (1 - x))^a * (1 + S(x))
  *     S(x) = sum over n >= 1 of the product over i = 1..n of x (2a + i - 1) / (a + i)
  *
- * (the incomplete beta function, DLMF 8.17.8, with positive terms only). It is one half at x =
- * 1/2.
+ * (the incomplete beta function, DLMF 8.17.8, with positive terms only). The probability is one
+ * half at x = 1/2.
  */
 #include "image/pipeline/beta.h"
 

@@ -105,7 +105,7 @@ struct mixup_choice mixup_choose(const struct mixup *mixup, uint32_t width, uint
     if (random.word[1] >= mixup->paste_threshold) {
         enum { STEP = BETA_ONE / BLEND_ONE };
         choice.kind = MIXUP_BLEND;
-        choice.own_weight = (beta_draw(&mixup->blend_beta, random.word[2]) + STEP / 2) / STEP;
+        choice.weight = (beta_draw(&mixup->blend_beta, random.word[2]) + STEP / 2) / STEP;
         return choice;
     }
     struct philox_block center = philox_sample(seed, dataset, epoch, sample, PHILOX_MIXUP, 1);
@@ -121,7 +121,7 @@ float mixup_label_weight(struct mixup_choice choice, uint32_t width, uint32_t he
     uint64_t area = (uint64_t)width * height;
     switch (choice.kind) {
     case MIXUP_BLEND:
-        return (float)choice.own_weight / BLEND_ONE;
+        return (float)choice.weight / BLEND_ONE;
     case MIXUP_PASTE:
         return (float)((double)(area - (uint64_t)choice.box.width * choice.box.height) /
                        (double)area);
@@ -133,24 +133,24 @@ float mixup_label_weight(struct mixup_choice choice, uint32_t width, uint32_t he
 
 /* ---- Applying. ---- */
 
-static void paste(struct image_rect box, uint8_t *own, const uint8_t *other, uint32_t width)
+static void paste(struct image_rect box, uint8_t *picture, const uint8_t *partner, uint32_t width)
 {
     for (uint32_t y = box.y; y < box.y + box.height; y++) {
         size_t at = 3 * ((size_t)y * width + box.x);
-        memcpy(own + at, other + at, 3 * (size_t)box.width);
+        memcpy(picture + at, partner + at, 3 * (size_t)box.width);
     }
 }
 
-void mixup_apply(struct mixup_choice choice, uint8_t *own, const uint8_t *other, uint32_t width,
-                 uint32_t height)
+void mixup_apply(struct mixup_choice choice, uint8_t *picture, const uint8_t *partner,
+                 uint32_t width, uint32_t height)
 {
     switch (choice.kind) {
     case MIXUP_BLEND:
-        blend_bytes(image_kernels_best(), own, other, 3 * (size_t)width * height,
-                    choice.own_weight);
+        blend_bytes(image_kernels_best(), picture, partner, 3 * (size_t)width * height,
+                    choice.weight);
         break;
     case MIXUP_PASTE:
-        paste(choice.box, own, other, width);
+        paste(choice.box, picture, partner, width);
         break;
     case MIXUP_NONE:
         break;

@@ -18,14 +18,14 @@
 struct image_pipeline {
     struct image_options options;
     struct jpeg_decoder *jpeg;
-    struct pixels_decoder *pixels; /* for other kinds */
+    struct pixels_decoder *pixels; /* other kinds than JPEG */
     struct renderer renderer;
-    enum image_kind kind;       /* of the last image */
-    struct pixels_memory whole; /* result of image_pipeline_decode_whole */
-    uint8_t *augment_scratch;   /* as large as the target */
+    enum image_kind kind;             /* of the last image */
+    struct pixels_memory whole_image; /* result of image_pipeline_decode_whole */
+    uint8_t *augment_scratch;         /* as large as the target */
 };
 
-/* An image whose headers were read. */
+/* Headers of an image. */
 struct image {
     enum image_kind kind;
     struct jpeg_info jpeg;
@@ -78,10 +78,10 @@ static int read_headers(struct image_pipeline *pipeline, const void *data, size_
     return check_pixels(&pipeline->options, image, path, err);
 }
 
-/* Decodes what the framing needs, or everything if to_end, and renders it. */
+/* Decodes what the framing needs (everything if decodes_whole_image) and renders it. */
 static int render(struct image_pipeline *pipeline, const struct image *image,
-                  const struct framing *framing, bool to_end, uint8_t *rgb, size_t stride_bytes,
-                  struct err *err)
+                  const struct framing *framing, bool decodes_whole_image, uint8_t *rgb,
+                  size_t stride_bytes, struct err *err)
 {
     struct renderer *renderer = &pipeline->renderer;
     struct image_rect region;
@@ -89,13 +89,15 @@ static int render(struct image_pipeline *pipeline, const struct image *image,
         struct jpeg_planes planes = jpeg_planes_of(&image->jpeg);
         int status = render_plan_planes(renderer, framing, &planes, &region, err);
         if (!status)
-            status = jpeg_decode_part(pipeline->jpeg, to_end ? NULL : &region, &planes, err);
+            status = jpeg_decode_part(pipeline->jpeg, decodes_whole_image ? NULL : &region, &planes,
+                                      err);
         return status ? status : render_planes(renderer, framing, &planes, rgb, stride_bytes, err);
     }
     struct pixels pixels;
     int status = render_plan_pixels(renderer, framing, &image->pixels, &region, err);
     if (!status)
-        status = pixels_decode_region(pipeline->pixels, to_end ? NULL : &region, &pixels, err);
+        status = pixels_decode_region(pipeline->pixels, decodes_whole_image ? NULL : &region,
+                                      &pixels, err);
     return status ? status : render_pixels(renderer, framing, &pixels, rgb, stride_bytes, err);
 }
 
@@ -204,11 +206,11 @@ static uint32_t scale_side(uint32_t side, uint32_t from, uint32_t to)
 static void limit_size(struct image_bounds bounds, uint32_t *width, uint32_t *height)
 {
     uint32_t from_width = *width, from_height = *height;
-    uint32_t longer = from_width > from_height ? from_width : from_height;
-    if (bounds.side_max == 0 || longer <= bounds.side_max)
+    uint32_t longer_side = from_width > from_height ? from_width : from_height;
+    if (bounds.side_max == 0 || longer_side <= bounds.side_max)
         return;
-    *width = scale_side(from_width, longer, bounds.side_max);
-    *height = scale_side(from_height, longer, bounds.side_max);
+    *width = scale_side(from_width, longer_side, bounds.side_max);
+    *height = scale_side(from_height, longer_side, bounds.side_max);
     uint32_t tiled = jpeg_tile_width(*width);
     if (bounds.tile_aligned && tiled < *width) {
         *width = tiled;
@@ -231,13 +233,13 @@ int image_pipeline_decode_whole(struct image_pipeline *pipeline, const void *dat
     limit_size(bounds, &width, &height);
     struct framing framing =
         framing_for_crop(image.orientation, image.width, image.height, crop, width, height);
-    status = pixels_reserve(&pipeline->whole, 3 * (size_t)width * height, err);
+    status = pixels_reserve(&pipeline->whole_image, 3 * (size_t)width * height, err);
     if (!status)
-        status =
-            render(pipeline, &image, &framing, true, pipeline->whole.data, 3 * (size_t)width, err);
+        status = render(pipeline, &image, &framing, true, pipeline->whole_image.data,
+                        3 * (size_t)width, err);
     if (status)
         return status;
-    *ret_rgb = pipeline->whole.data;
+    *ret_rgb = pipeline->whole_image.data;
     *ret_width = width;
     *ret_height = height;
     return 0;
@@ -274,7 +276,7 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
                  ? jpeg_decoder_open(&pipeline->jpeg, err)
                  : err_set(err, -ENOMEM, "out of memory for an image pipeline");
     if (!status)
-        jpeg_decoder_limit(pipeline->jpeg, pixels_max(options));
+        jpeg_decoder_set_pixels_max(pipeline->jpeg, pixels_max(options));
     if (!status && options->libjpeg_only)
         jpeg_decoder_use_libjpeg(pipeline->jpeg);
     if (!status)
@@ -296,7 +298,7 @@ void image_pipeline_close(struct image_pipeline *pipeline)
     if (!pipeline)
         return;
     renderer_deinit(&pipeline->renderer);
-    free(pipeline->whole.data);
+    free(pipeline->whole_image.data);
     free(pipeline->augment_scratch);
     jpeg_decoder_close(pipeline->jpeg);
     pixels_decoder_close(pipeline->pixels);

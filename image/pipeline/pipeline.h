@@ -1,6 +1,6 @@
 /*
  * pipeline — turns an image file (JPEG, PNG, WebP or PPM, detected by content) into a target
- * image: reads the headers, chooses the crop, decodes the part that it needs, resamples each
+ * image: reads the headers, chooses the crop, decodes its part, resamples each
  * plane straight to the target, and converts to RGB in the caller's buffer.
  *
  * The pixels depend only on the file's bytes, options, seed, dataset, epoch, sample and
@@ -67,7 +67,8 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
                             const void *data, struct image_key key, uint8_t *rgb,
                             size_t stride_bytes, struct err *err);
 
-/* Returns the harmless warnings of the last image (jpeg_decoder_warnings); only JPEGs have them. */
+/* Returns the number of harmless warnings for the last image (jpeg_decoder_warnings); 0 unless a
+ * JPEG. */
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
 
 /* Limits of a downscaled image. */

@@ -41,12 +41,12 @@ static int plan_plane(struct renderer *renderer, uint32_t index, const struct fr
                                     (int64_t)framing->stored.width * plane->x_num, plane->x_den};
     struct resample_span rows = {(int64_t)framing->stored.y * plane->y_num,
                                  (int64_t)framing->stored.height * plane->y_num, plane->y_den};
-    int status = resample_plan_init(&renderer->across[index], columns, plane->width,
+    int status = resample_plan_init(&renderer->column_plans[index], columns, plane->width,
                                     framing->swap_sides ? framing->height : framing->width,
                                     framing->flip_x, err);
     if (status)
         return status;
-    return resample_plan_init(&renderer->down[index], rows, plane->height,
+    return resample_plan_init(&renderer->row_plans[index], rows, plane->height,
                               framing->swap_sides ? framing->width : framing->height,
                               framing->flip_y, err);
 }
@@ -57,7 +57,7 @@ static bool has_same_shape(const struct jpeg_plane *a, const struct jpeg_plane *
            a->x_den == b->x_den && a->y_num == b->y_num && a->y_den == b->y_den;
 }
 
-/* Returns the first plane of the same shape, whose plans the plane shares. */
+/* Returns the first plane of the same shape; planes of one shape share its plans. */
 static uint32_t plans_index(const struct jpeg_planes *planes, uint32_t index)
 {
     uint32_t first = 0;
@@ -89,8 +89,8 @@ int render_plan_planes(struct renderer *renderer, const struct framing *framing,
         int status = plan_plane(renderer, i, framing, plane, err);
         if (status)
             return status;
-        extend_range(&left, &right, &renderer->across[i], plane->x_num, plane->x_den);
-        extend_range(&top, &bottom, &renderer->down[i], plane->y_num, plane->y_den);
+        extend_range(&left, &right, &renderer->column_plans[i], plane->x_num, plane->x_den);
+        extend_range(&top, &bottom, &renderer->row_plans[i], plane->y_num, plane->y_den);
     }
     *ret_region = (struct image_rect){
         .x = (uint32_t)left,
@@ -135,31 +135,32 @@ static int resample_samples(struct renderer *renderer, uint32_t plans,
                             const struct framing *framing, const struct samples *samples,
                             uint8_t *target, struct err *err)
 {
-    const struct resample_plan *down = &renderer->down[plans], *across = &renderer->across[plans];
-    size_t transposed_stride = bytes_round_up(down->count, STRIDE_ALIGNMENT_BYTES),
+    const struct resample_plan *row_plan = &renderer->row_plans[plans],
+                               *column_plan = &renderer->column_plans[plans];
+    size_t transposed_stride = bytes_round_up(row_plan->count, STRIDE_ALIGNMENT_BYTES),
            channels = samples->channels;
     size_t plane_bytes = target_stride(framing) * framing->height;
     struct resample_rows stored = {
-        .data = samples->data + (down->source_first - samples->top) * samples->stride_bytes +
-                channels * (across->source_first - samples->left),
+        .data = samples->data + (row_plan->source_first - samples->top) * samples->stride_bytes +
+                channels * (column_plan->source_first - samples->left),
         .stride_bytes = samples->stride_bytes,
-        .first = down->source_first,
-        .columns = samples->channels * (across->source_end - across->source_first),
+        .first = row_plan->source_first,
+        .columns = samples->channels * (column_plan->source_end - column_plan->source_first),
     };
     int status =
         pixels_reserve(&renderer->transposed_plane, transposed_stride * stored.columns, err);
     if (status)
         return status;
-    resample_columns(renderer->kernels, down, &stored, true, renderer->transposed_plane.data,
+    resample_columns(renderer->kernels, row_plan, &stored, true, renderer->transposed_plane.data,
                      transposed_stride);
     for (size_t channel = 0; channel < channels; channel++) {
         struct resample_rows transposed_plane = {
             .data = renderer->transposed_plane.data + channel * transposed_stride,
             .stride_bytes = channels * transposed_stride,
-            .first = across->source_first,
-            .columns = down->count,
+            .first = column_plan->source_first,
+            .columns = row_plan->count,
         };
-        resample_columns(renderer->kernels, across, &transposed_plane, !framing->swap_sides,
+        resample_columns(renderer->kernels, column_plan, &transposed_plane, !framing->swap_sides,
                          target + channel * plane_bytes, target_stride(framing));
     }
     return 0;
@@ -217,8 +218,8 @@ int render_pixels(struct renderer *renderer, const struct framing *framing,
 void renderer_deinit(struct renderer *renderer)
 {
     for (uint32_t i = 0; i < RENDER_PLANES_MAX; i++) {
-        resample_plan_deinit(&renderer->down[i]);
-        resample_plan_deinit(&renderer->across[i]);
+        resample_plan_deinit(&renderer->row_plans[i]);
+        resample_plan_deinit(&renderer->column_plans[i]);
     }
     free(renderer->transposed_plane.data);
     free(renderer->target.data);

@@ -6,7 +6,7 @@
  * in its stored frame, rows first; the plan of a mirrored axis counts its outputs backwards. If
  * the orientation swaps the sides, the second pass does not transpose. The result is
  * bit-identical to a reorientation of the upright result. For interleaved colors, the first pass
- * treats each sample of a pixel as a column, and the second pass takes every third line of its
+ * treats each sample of a pixel as a column, and the second pass takes every third line of that
  * result.
  *
  * Planning comes first and determines which region of the image to decode:
@@ -39,8 +39,8 @@ struct framing framing_for_crop(uint32_t orientation, uint32_t stored_width, uin
 /* Plans and reusable scratch memory. Zero-initialize all but kernels. One thread at a time. */
 struct renderer {
     enum image_kernels kernels;
-    /* Plans for each plane's stored rows and columns. */
-    struct resample_plan down[RENDER_PLANES_MAX], across[RENDER_PLANES_MAX];
+    /* By plane. */
+    struct resample_plan row_plans[RENDER_PLANES_MAX], column_plans[RENDER_PLANES_MAX];
     struct pixels_memory transposed_plane; /* columns as rows, between the passes */
     struct pixels_memory target;           /* consecutive planes of the target's size */
 };

@@ -14,7 +14,7 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
     if (status)
         return status;
     uint64_t samples = options->samples, global = options->batching.global;
-    uint64_t epoch_end = options->drop_tail ? samples / global * global : samples;
+    uint64_t epoch_end = options->drop_last ? samples / global * global : samples;
     if (epoch_end == 0) {
         err_set(err, -EINVAL, "the dataset has fewer samples than one global batch");
         err_expected(err, "at least %" PRIu64 ", as the tail of an epoch is dropped", global);
@@ -70,7 +70,7 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
     if (!find_step(plan, &end))
         return false;
     uint64_t owned_count = batching_owned_count(&plan->batching);
-    bool rolls = end == plan->epoch_end && plan->epoch != UINT32_MAX;
+    bool ends_epoch = end == plan->epoch_end && plan->epoch != UINT32_MAX;
     *ret_micro =
         (struct plan_micro){.epoch = plan->epoch,
                             .step = plan->position / plan->batching.global,
@@ -78,8 +78,8 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
                             .begin = plan->position,
                             .end = end,
                             .last_of_step = plan->next_owned + 1 == owned_count,
-                            .next_epoch = rolls ? plan->epoch + 1 : plan->epoch,
-                            .next_position = rolls ? 0 : end};
+                            .next_epoch = ends_epoch ? plan->epoch + 1 : plan->epoch,
+                            .next_position = ends_epoch ? 0 : end};
     plan->next_owned++;
     if (ret_micro->last_of_step) {
         plan->next_owned = 0;

@@ -2,7 +2,7 @@
  * plan — the sequence of one rank's micro-batches over all epochs. Pure arithmetic.
  *
  * A step covers the positions [begin, end) of its global batch. The start of the run,
- * positions_max or the end of an epoch (if the tail is kept) can cut a step. All ranks see the
+ * positions_max or the end of an epoch (if the tail is kept) can shorten a step. All ranks see the
  * same steps.
  */
 #ifndef MILLRACE_LOADER_PARTS_PLAN_H
@@ -12,9 +12,8 @@
 
 struct plan {
     struct batching batching;
-    uint64_t samples; /* per epoch */
-    /* excludes a dropped tail */
-    uint64_t epoch_end;
+    uint64_t samples;                     /* per epoch */
+    uint64_t epoch_end;                   /* excludes a dropped tail */
     uint64_t positions_left, epochs_left; /* UINT64_MAX: no limit */
     uint32_t epoch;
     uint64_t position;   /* start of the current step */
@@ -23,9 +22,9 @@ struct plan {
 
 struct plan_micro {
     uint32_t epoch;
-    uint64_t step, micro; /* t and j */
+    uint64_t step, micro; /* t and j in docs/reference/order.md */
     uint64_t begin, end;  /* delivered positions of the step */
-    bool last_of_step;    /* this rank's last one */
+    bool last_of_step;    /* this rank's last micro-batch of the step */
     uint32_t next_epoch;  /* epoch of the step after this one */
     uint64_t next_position;
 };
@@ -33,7 +32,7 @@ struct plan_micro {
 struct plan_options {
     struct batching batching;
     uint64_t samples;
-    bool drop_tail;
+    bool drop_last;
     uint32_t epoch;
     uint64_t position, positions_max, epochs_max; /* as in loader_options */
 };

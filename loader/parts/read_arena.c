@@ -14,7 +14,7 @@ enum { WORD_PAGES = 64 };
 #define ALL_USED UINT64_MAX
 #define NO_PAGE  UINT64_MAX
 
-static void mark(struct read_arena *arena, uint64_t first, uint64_t count, bool is_used)
+static void mark_pages(struct read_arena *arena, uint64_t first, uint64_t count, bool is_used)
 {
     (void)is_used; /* unused without assertions */
     for (uint64_t page = first; page < first + count;) {
@@ -37,7 +37,7 @@ int read_arena_init(struct read_arena *arena, void *memory, uint64_t capacity_by
         return -ENOMEM;
     *arena = (struct read_arena){
         .memory = memory, .capacity_bytes = capacity_bytes, .used = used, .pages_count = pages};
-    mark(arena, pages, words * WORD_PAGES - pages, true);
+    mark_pages(arena, pages, words * WORD_PAGES - pages, true);
     return 0;
 }
 
@@ -87,7 +87,7 @@ uint8_t *read_arena_alloc(struct read_arena *arena, uint64_t bytes, uint64_t off
     uint64_t first = find_run(arena, count);
     if (first == NO_PAGE)
         return NULL;
-    mark(arena, first, count, true);
+    mark_pages(arena, first, count, true);
     if (first == arena->lowest_candidate)
         arena->lowest_candidate = first + count;
     return arena->memory + first * READ_ARENA_PAGE_BYTES + residue;
@@ -96,7 +96,7 @@ uint8_t *read_arena_alloc(struct read_arena *arena, uint64_t bytes, uint64_t off
 void read_arena_free(struct read_arena *arena, const uint8_t *data, uint64_t bytes)
 {
     uint64_t at = (uint64_t)(data - arena->memory), first = at / READ_ARENA_PAGE_BYTES;
-    mark(arena, first, count_pages(at % READ_ARENA_PAGE_BYTES, bytes), false);
+    mark_pages(arena, first, count_pages(at % READ_ARENA_PAGE_BYTES, bytes), false);
     arena->lowest_candidate = bytes_min(arena->lowest_candidate, first);
     arena->frees_count++;
 }

@@ -23,7 +23,7 @@ struct read_arena {
     uint64_t capacity_bytes;                /* a multiple of READ_ARENA_PAGE_BYTES */
     uint64_t *used;                         /* one bit per page; padding bits are set */
     uint64_t pages_count, lowest_candidate; /* all pages below lowest_candidate are used */
-    /* Once this has changed, a failed allocation may succeed. */
+    /* After this changes, a retry of a failed allocation may succeed. */
     uint64_t frees_count;
 };
 

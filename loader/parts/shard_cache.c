@@ -14,7 +14,7 @@ struct cache_entry {
     struct shard *shard;
     struct err *damage; /* why it can never be opened; NULL: no known damage */
     uint64_t last_used;
-    /* increases only under mutex, so whoever holds it may close an unused shard */
+    /* increases only under mutex, so the thread that holds it may close an unused shard */
     atomic_uint_least32_t users;
 };
 
@@ -183,15 +183,15 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     uint32_t dataset = find_dataset(cache, shard);
     const struct dataset_shard *listed =
         &cache->datasets[dataset]->shards[shard - cache->first_shards[dataset]];
-    static const struct salvage silently = {0}; /* reported when the dataset was opened */
+    static const struct salvage silent_salvage = {0}; /* reported when the dataset was opened */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = make_room_for_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* other parts of the process may have taken the descriptors */
-            status = shard_open_salvaging(cache->io, path, listed->is_partial ? &silently : NULL,
-                                          &opened, err);
+            status = shard_open_salvaging(
+                cache->io, path, listed->is_partial ? &silent_salvage : NULL, &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));
         atomic_store(&cache->opening, 0);
     }

@@ -52,14 +52,14 @@ static int count_member(const struct windows *windows, const struct shard *shard
 }
 
 static int count_shard(struct windows *windows, const struct shard *shard, const char *field,
-                       struct shard_windows *own, struct err *err)
+                       struct shard_windows *shard_windows, struct err *err)
 {
     uint64_t members = shard_index_samples(shard->index), sum = 0;
     int field_number = shard_index_find(shard->index, field);
     bool is_regular = true;
-    own->first = windows->count;
-    own->member_ends = calloc(members ? members : 1, sizeof *own->member_ends);
-    if (!own->member_ends)
+    shard_windows->first = windows->count;
+    shard_windows->member_ends = calloc(members ? members : 1, sizeof *shard_windows->member_ends);
+    if (!shard_windows->member_ends)
         return err_set(err, -ENOMEM, "out of memory for a table of %" PRIu64 " members", members);
     for (uint64_t m = 0; m < members; m++) {
         uint64_t count = 0;
@@ -67,15 +67,15 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
         if (status)
             return status;
         if (m == 0)
-            own->per_member = count;
-        is_regular = is_regular &&
-                     (count == own->per_member || (m == members - 1 && count < own->per_member));
+            shard_windows->per_member = count;
+        is_regular = is_regular && (count == shard_windows->per_member ||
+                                    (m == members - 1 && count < shard_windows->per_member));
         sum += count;
-        own->member_ends[m] = sum;
+        shard_windows->member_ends[m] = sum;
     }
     if (is_regular) {
-        free(own->member_ends);
-        own->member_ends = NULL;
+        free(shard_windows->member_ends);
+        shard_windows->member_ends = NULL;
     }
     windows->count += sum;
     return 0;
@@ -85,21 +85,21 @@ static int count_shard(struct windows *windows, const struct shard *shard, const
 static bool count_from_list(struct windows *windows, uint64_t number)
 {
     const struct dataset_shard *shard = &windows->dataset->shards[number];
-    struct shard_windows *own = &windows->shards[number];
-    uint64_t whole_tokens = windows->dataset->text.member_tokens, others = shard->samples - 1;
-    own->first = windows->count;
+    struct shard_windows *shard_windows = &windows->shards[number];
+    uint64_t whole_tokens = windows->dataset->text.member_tokens, full_members = shard->samples - 1;
+    shard_windows->first = windows->count;
     if (shard->samples == 0)
         return true;
     if (shard->last_tokens == 0 || shard->last_tokens > whole_tokens)
         return false;
-    uint64_t each = (whole_tokens - 1) / windows->block,
+    uint64_t windows_per_member = (whole_tokens - 1) / windows->block,
              last = (shard->last_tokens - 1) / windows->block;
     uint64_t count;
-    if (__builtin_mul_overflow(others, each, &count) ||
+    if (__builtin_mul_overflow(full_members, windows_per_member, &count) ||
         __builtin_add_overflow(count, last, &count) ||
         __builtin_add_overflow(count, windows->count, &count) || count > INT64_MAX)
         return false;
-    own->per_member = others > 0 ? each : last;
+    shard_windows->per_member = full_members > 0 ? windows_per_member : last;
     windows->count = count;
     return true;
 }
@@ -226,16 +226,17 @@ static uint64_t find_member(const uint64_t *member_ends, uint64_t members, uint6
 struct sample_location windows_locate(const struct windows *windows, uint64_t sample)
 {
     struct sample_location location = {.shard = find_shard(windows, sample)};
-    const struct shard_windows *own = &windows->shards[location.shard];
-    uint64_t window = sample - own->first;
-    if (own->member_ends) {
-        location.member =
-            find_member(own->member_ends, windows->dataset->shards[location.shard].samples, window);
+    const struct shard_windows *shard_windows = &windows->shards[location.shard];
+    uint64_t window = sample - shard_windows->first;
+    if (shard_windows->member_ends) {
+        location.member = find_member(shard_windows->member_ends,
+                                      windows->dataset->shards[location.shard].samples, window);
         location.window =
-            (int64_t)(window - (location.member ? own->member_ends[location.member - 1] : 0));
+            (int64_t)(window -
+                      (location.member ? shard_windows->member_ends[location.member - 1] : 0));
     } else {
-        location.member = window / own->per_member;
-        location.window = (int64_t)(window % own->per_member);
+        location.member = window / shard_windows->per_member;
+        location.window = (int64_t)(window % shard_windows->per_member);
     }
     return location;
 }

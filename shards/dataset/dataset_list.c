@@ -102,7 +102,7 @@ static int open_shard(struct io *io, struct dataset *dataset, const char *path,
     return 0;
 }
 
-static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, bool listed,
+static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, bool check_counts,
                       const struct dataset_scan_options *options, uint64_t *total_bytes,
                       struct err *err)
 {
@@ -114,7 +114,7 @@ static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, b
         status = open_shard(io, dataset, path, options, &shard, err);
     if (status)
         return status;
-    if (listed && !shard->is_partial && shard->trailer.samples != entry->samples) {
+    if (check_counts && !shard->is_partial && shard->trailer.samples != entry->samples) {
         status = err_set(err, -EBADMSG, "the shard's sample count differs from its list");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "%" PRIu64, entry->samples);
@@ -152,13 +152,13 @@ static int check_salvaged(struct io *io, const struct dataset *dataset, struct e
     return status;
 }
 
-int dataset_list_scan(struct io *io, struct dataset *dataset, bool listed,
+int dataset_list_scan(struct io *io, struct dataset *dataset, bool check_counts,
                       const struct dataset_scan_options *options, struct err *err)
 {
     uint64_t total_bytes = 0;
     dataset->samples = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        int status = scan_shard(io, dataset, i, listed, options, &total_bytes, err);
+        int status = scan_shard(io, dataset, i, check_counts, options, &total_bytes, err);
         if (status)
             return status;
     }

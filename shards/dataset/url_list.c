@@ -1,8 +1,8 @@
 /*
  * url_list — see url_list.h.
  *
- * Each alternative of a group is substituted and the result expanded from there on, which gives
- * the same order as a shell.
+ * Substitutes each alternative of a group and expands the result from there on. The order is that
+ * of a shell.
  */
 #include "shards/dataset/url_list.h"
 

@@ -111,7 +111,7 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
                        extension, SHARD_EXTENSION_BYTES_MAX - 1);
     if (builder->fields == SHARD_FIELDS_MAX)
         return err_set(err, -E2BIG,
-                       "extension \"%s\" is one too many: it would be number %d of the shard",
+                       "extension \"%s\" exceeds the limit: it would be number %d of the shard",
                        extension, SHARD_FIELDS_MAX + 1);
     strcpy(builder->extensions[builder->fields], extension);
     *ret_field = builder->fields++;
@@ -236,15 +236,16 @@ static void collect_facts(const struct shard_index_builder *builder,
 static void add_columns(const struct shard_index_builder *builder, uint32_t field,
                         const struct column_facts *facts, struct str *out, struct str *blocks)
 {
-    size_t narrow = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES),
+    size_t u32_column_bytes = bytes_round_up(4 * builder->samples, INDEX_ALIGN_BYTES),
            width = size_width(facts);
-    size_t wide = bytes_round_up(width * builder->samples, INDEX_ALIGN_BYTES);
+    size_t size_column_bytes = bytes_round_up(width * builder->samples, INDEX_ALIGN_BYTES);
     size_t start = out->bytes;
-    str_add_fill(out, 0, (facts->has_pictures ? 4 : 2) * narrow + wide);
+    str_add_fill(out, 0, (facts->has_pictures ? 4 : 2) * u32_column_bytes + size_column_bytes);
     if (str_status(out))
         return;
-    char *data_block = out->data + start, *size = data_block + narrow, *crc = size + wide;
-    char *picture_width = crc + narrow, *pixels_offset = picture_width + narrow;
+    char *data_block = out->data + start, *size = data_block + u32_column_bytes,
+         *crc = size + size_column_bytes;
+    char *picture_width = crc + u32_column_bytes, *pixels_offset = picture_width + u32_column_bytes;
     const struct field_row *rows = (const struct field_row *)(const void *)builder->rows.data;
     for (size_t i = 0; i < builder->rows.bytes / sizeof *rows; i++) {
         const struct field_row *row = &rows[i];

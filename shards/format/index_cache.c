@@ -78,11 +78,12 @@ int index_cache_path(struct io *io, const char *path, char *cache_path, struct e
     return status;
 }
 
-/* Opens the cache's backend; *ret_own is NULL if the tar's backend is local and serves both. */
-static int open_backend(struct io *io, const char *cache_path, struct io **ret_own, struct err *err)
+/* Opens the cache's backend; *ret_own_io is NULL if the tar's backend is local and serves both. */
+static int open_backend(struct io *io, const char *cache_path, struct io **ret_own_io,
+                        struct err *err)
 {
-    *ret_own = NULL;
-    return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own, err);
+    *ret_own_io = NULL;
+    return is_local(io) ? 0 : io_open(cache_path, NULL, ret_own_io, err);
 }
 
 /* Chooses header blocks before the data of evenly spaced samples. */
@@ -185,7 +186,7 @@ int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
                      struct plain_tar_index *ret_index)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX];
-    struct io *own = NULL;
+    struct io *own_io = NULL;
     struct plain_tar_index found = {0};
     char *bytes = NULL;
     size_t count_bytes;
@@ -193,16 +194,16 @@ int index_cache_load(const struct index_cache_tar *tar, bool accept_partial,
     if (!status)
         status = entry_path(full, cache_path);
     if (!status)
-        status = open_backend(tar->io, cache_path, &own, NULL);
+        status = open_backend(tar->io, cache_path, &own_io, NULL);
     if (!status)
-        status = io_read_file(own ? own : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes,
+        status = io_read_file(own_io ? own_io : tar->io, cache_path, SHARD_INDEX_BYTES_MAX, &bytes,
                               &count_bytes, NULL);
     if (!status)
         status = decode_entry(bytes, count_bytes, full, tar, &found);
     if (!status && found.is_partial && !accept_partial)
         status = -ENOENT;
     free(bytes);
-    io_close(own);
+    io_close(own_io);
     if (status)
         plain_tar_index_deinit(&found);
     else
@@ -215,16 +216,16 @@ static int lock_path(const struct index_cache_tar *tar, char *path)
 {
     static const char lock_suffix[] = ".lock";
     char cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
-    struct io *own = NULL;
+    struct io *own_io = NULL;
     int status = index_cache_path(tar->io, tar->path, cache_path, NULL);
     if (status)
         return status;
     io_parent_path(cache_path, folder);
-    status = open_backend(tar->io, cache_path, &own, NULL);
-    struct io *backend = own ? own : tar->io;
+    status = open_backend(tar->io, cache_path, &own_io, NULL);
+    struct io *backend = own_io ? own_io : tar->io;
     if (!status)
         status = backend->names->make_folder(backend, folder, NULL);
-    io_close(own);
+    io_close(own_io);
     size_t bytes = strlen(cache_path);
     if (status || bytes + sizeof lock_suffix > IO_PATH_BYTES_MAX)
         return status ? status : -ENAMETOOLONG;
@@ -348,7 +349,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
                       const struct plain_tar_index *index, struct err *err)
 {
     char full[IO_PATH_BYTES_MAX], cache_path[IO_PATH_BYTES_MAX], folder[IO_PATH_BYTES_MAX];
-    struct io *own = NULL;
+    struct io *own_io = NULL;
     struct str bytes = {0};
     int status = index_cache_path(tar->io, tar->path, cache_path, err);
     if (!status)
@@ -360,8 +361,8 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (status)
         goto out;
     io_parent_path(cache_path, folder);
-    status = open_backend(tar->io, cache_path, &own, err);
-    struct io *backend = own ? own : tar->io;
+    status = open_backend(tar->io, cache_path, &own_io, err);
+    struct io *backend = own_io ? own_io : tar->io;
     if (!status)
         status = backend->names->make_folder(backend, folder, err);
     if (!status)
@@ -371,7 +372,7 @@ int index_cache_store(const struct index_cache_tar *tar, const struct io_identit
     if (status)
         err_advise(err, "indexes are stored there: set XDG_CACHE_HOME to a writable folder");
 out:
-    io_close(own);
+    io_close(own_io);
     str_deinit(&bytes);
     return status;
 }

@@ -185,9 +185,9 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
     uint64_t key_ends_at = at, keys_at = at + bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
     at = keys_at + bytes_round_up(key_bytes, INDEX_ALIGN_BYTES);
     uint64_t columns_at = at;
-    uint64_t narrow = bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
+    uint64_t u32_column_bytes = bytes_round_up(4 * samples, INDEX_ALIGN_BYTES);
     for (uint32_t f = 0; f < index->fields; f++)
-        at += (index->columns[f].has_pictures ? 4 : 2) * narrow +
+        at += (index->columns[f].has_pictures ? 4 : 2) * u32_column_bytes +
               bytes_round_up(index->columns[f].size_width * samples, INDEX_ALIGN_BYTES);
     if (at + 4 * index->block_crcs_count != count_bytes)
         return bad_index(context, 0, "the size of the shard index differs from its counts");
@@ -196,12 +196,13 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
     for (uint32_t f = 0; f < index->fields; f++) {
         struct column *column = &index->columns[f];
         column->data_block = bytes + columns_at;
-        column->size = column->data_block + narrow;
+        column->size = column->data_block + u32_column_bytes;
         column->crc =
             column->size + bytes_round_up(column->size_width * samples, INDEX_ALIGN_BYTES);
-        column->picture_width = column->crc + narrow;
-        column->pixels_offset = column->picture_width + narrow;
-        columns_at = (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * narrow;
+        column->picture_width = column->crc + u32_column_bytes;
+        column->pixels_offset = column->picture_width + u32_column_bytes;
+        columns_at =
+            (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * u32_column_bytes;
     }
     index->block_crcs = bytes + columns_at;
     return 0;

@@ -194,12 +194,12 @@ static int measure_field(struct parser *parser, int depth, uint64_t *ret_bytes)
     uint32_t rank = 0;
     if (!consume(parser, '('))
         return syntax_error(parser, "a tuple of name and dtype");
-    bool titled = consume(parser, '(');
+    bool has_title = consume(parser, '(');
     int status = parse_string(parser, &name, &name_bytes);
-    if (!status && titled)
+    if (!status && has_title)
         status = consume(parser, ',') ? parse_string(parser, &name, &name_bytes)
                                       : syntax_error(parser, "title and name");
-    if (!status && titled && !consume(parser, ')'))
+    if (!status && has_title && !consume(parser, ')'))
         status = syntax_error(parser, "the end of title and name");
     if (!status && !consume(parser, ','))
         status = syntax_error(parser, "a dtype after the name");

@@ -33,7 +33,7 @@ struct npy_header {
     uint32_t header_bytes; /* offset of the data */
 };
 
-/* bytes: the start of the file with the whole header. -EBADMSG with the offset; -ENOTSUP: a
+/* bytes: the start of the file, including the whole header. -EBADMSG with the offset; -ENOTSUP: a
  * version above 3, or Python objects, which are pickled. */
 int npy_read_header(const uint8_t *bytes, size_t count_bytes, const char *path,
                     struct npy_header *ret_header, struct err *err);

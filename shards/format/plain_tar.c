@@ -140,14 +140,14 @@ static int add_field(struct tar_walk *walk, const struct tar_member *member,
             return handle_member_error(walk, member, status);
         strcpy(walk->key, name->key);
     }
-    if (walk->options->crcs)
+    if (walk->options->with_crcs)
         status = compute_crcs(walk, member, &crc);
     if (status)
         return status;
     struct shard_field field = {.data_offset = member->data_offset,
                                 .size_bytes = member->size_bytes,
                                 .crc32c = crc,
-                                .has_crc = walk->options->crcs,
+                                .has_crc = walk->options->with_crcs,
                                 .block_crc32c = (const uint8_t *)walk->crcs.data};
     status = shard_index_builder_add_location(walk->builder, name->extension, &field, walk->err);
     return status ? handle_member_error(walk, member, status) : 0;
@@ -184,7 +184,7 @@ static void explain_first_block(struct tar_walk *walk)
     }
 }
 
-static int too_small(const struct tar_walk *walk)
+static int file_too_small(const struct tar_walk *walk)
 {
     err_set(walk->err, -EBADMSG, "file is too small for a tar");
     err_at(walk->err, walk->path, 0);
@@ -218,7 +218,7 @@ static void salvage_samples(struct tar_walk *walk, const struct tar_scanner *sca
 static int scan_or_salvage(struct tar_walk *walk, struct tar_scanner *scanner,
                            struct tar_member *ret_member)
 {
-    int status = walk->file_bytes < TAR_BLOCK_BYTES ? too_small(walk)
+    int status = walk->file_bytes < TAR_BLOCK_BYTES ? file_too_small(walk)
                                                     : tar_scan(scanner, ret_member, walk->err);
     if (status != -EBADMSG)
         return status;
@@ -262,7 +262,7 @@ static int check_lost_index(struct tar_walk *walk, const struct plain_tar_index 
         walk->err, -EBADMSG,
         "the shard has an index but no complete trailer: it was truncated, or data was appended");
     err_at(walk->err, walk->path, (int64_t)at);
-    err_advise(walk->err, "copy the file again, or index what is there with `millrace index %s`",
+    err_advise(walk->err, "copy the file again, or index its members with `millrace index %s`",
                walk->path);
     if (!walk->options->salvage)
         return -EBADMSG;
@@ -279,7 +279,7 @@ static int encode_index(struct tar_walk *walk, uint64_t archive_end, struct plai
     if (status)
         goto out;
     found->identity_crc32c = crc32c(0, locations.data, locations.bytes);
-    if (walk->options->crcs) {
+    if (walk->options->with_crcs) {
         status = shard_index_builder_encode(walk->builder, true, &found->index, &fields, walk->err);
     } else {
         found->index = locations;
@@ -289,7 +289,7 @@ static int encode_index(struct tar_walk *walk, uint64_t archive_end, struct plai
         goto out;
     found->trailer = (struct shard_trailer){
         .version = SHARD_VERSION,
-        .flags = walk->options->crcs ? 0 : SHARD_FLAG_NO_CRCS,
+        .flags = walk->options->with_crcs ? 0 : SHARD_FLAG_NO_CRCS,
         .index_offset = archive_end,
         .index_bytes = found->index.bytes,
         .file_bytes = walk->file_bytes,
@@ -307,18 +307,20 @@ int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
                           const struct plain_tar_options *options,
                           struct plain_tar_index *ret_index, struct err *err)
 {
-    struct err own = {.offset = ERR_NO_OFFSET};
+    struct err walk_err = {.offset = ERR_NO_OFFSET};
     struct plain_tar_index found = {0};
     uint64_t archive_end;
-    struct tar_walk walk = {.io = io, .file = file, .path = path, .options = options, .err = &own};
+    struct tar_walk walk = {
+        .io = io, .file = file, .path = path, .options = options, .err = &walk_err};
     walk.file_bytes = io->ops->file_size(file);
     walk.window = malloc(WINDOW_BYTES);
     int status =
-        walk.window ? 0 : err_set(&own, -ENOMEM, "out of memory for reading the headers of a tar");
+        walk.window ? 0
+                    : err_set(&walk_err, -ENOMEM, "out of memory for reading the headers of a tar");
     if (!status)
-        status = shard_index_builder_open(&walk.builder, &own);
+        status = shard_index_builder_open(&walk.builder, &walk_err);
     if (!status)
-        status = io->ops->queue_open(io, 1, &walk.queue, &own);
+        status = io->ops->queue_open(io, 1, &walk.queue, &walk_err);
     if (!status)
         status = walk_members(&walk, &archive_end);
     if (!status)
@@ -334,7 +336,7 @@ int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
     if (status) {
         plain_tar_index_deinit(&found);
         if (err)
-            *err = own;
+            *err = walk_err;
     } else {
         *ret_index = found;
     }

@@ -31,7 +31,7 @@ struct salvage {
 
 /* Immutable. */
 struct plain_tar_options {
-    bool crcs; /* read all data and compute checksums */
+    bool with_crcs; /* read all data and compute checksums */
     /* index a millrace shard without its trailer like any tar; false: -EBADMSG */
     bool accept_lost_index;
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes); /* may be NULL */

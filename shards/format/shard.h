@@ -60,7 +60,7 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
                            uint64_t size_bytes, struct err *err);
-/* Adds an uncompressed image and records its rows, so that parts can be read. */
+/* Adds an uncompressed image and records the location of its rows, so that parts can be read. */
 int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
                                uint64_t size_bytes, struct shard_raw_image picture,
                                struct err *err);

@@ -78,7 +78,7 @@ out:
     return status;
 }
 
-static int await_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
+static int wait_for_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
 {
     while (writer->in_flight[buffer]) {
         struct io_request *done = NULL;
@@ -114,7 +114,7 @@ static int submit_buffer(struct shard_writer *writer, size_t bytes, struct err *
     writer->in_flight[buffer] = true;
     writer->current = (buffer + 1) % BUFFERS_COUNT;
     writer->filled_bytes = 0;
-    return await_buffer(writer, writer->current, err);
+    return wait_for_buffer(writer, writer->current, err);
 }
 
 /* data: NULL appends zeros. */
@@ -283,7 +283,7 @@ static int flush_and_commit(struct shard_writer *writer, struct err *err)
         status = submit_buffer(writer, padded, err);
     }
     for (unsigned i = 0; i < BUFFERS_COUNT && !status; i++)
-        status = await_buffer(writer, i, err);
+        status = wait_for_buffer(writer, i, err);
     if (!status) {
         struct io_file *file = writer->file;
         writer->file = NULL;

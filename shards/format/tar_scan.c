@@ -30,10 +30,10 @@ enum {
     EXTENDED_COUNT_MAX = 64, /* before one member */
 };
 
-/* Settings of extended headers for the next member. */
+/* Settings from extended headers, for the next member. */
 struct pending_header {
     struct str *name;
-    bool has_name, has_size, sparse, has_pax;
+    bool has_name, has_size, is_sparse, has_pax;
     uint64_t size_bytes;
 };
 
@@ -94,14 +94,14 @@ static int parse_number(const uint8_t *field, size_t bytes, uint64_t *ret_value)
 /* Also accepts sums of signed characters, which old tars used. */
 static bool checksum_matches(const uint8_t *block, uint64_t wanted)
 {
-    uint32_t plain = 0;
-    int32_t with_sign = 0;
+    uint32_t unsigned_sum = 0;
+    int32_t signed_sum = 0;
     for (size_t i = 0; i < TAR_BLOCK_BYTES; i++) {
         uint8_t byte = i >= CHECKSUM_AT && i < CHECKSUM_AT + 8 ? ' ' : block[i];
-        plain += byte;
-        with_sign += (int8_t)byte;
+        unsigned_sum += byte;
+        signed_sum += (int8_t)byte;
     }
-    return wanted == plain || (with_sign >= 0 && wanted == (uint32_t)with_sign);
+    return wanted == unsigned_sum || (signed_sum >= 0 && wanted == (uint32_t)signed_sum);
 }
 
 static bool is_zero(const uint8_t *block)
@@ -164,11 +164,11 @@ static int apply_pax_record(const char *record, size_t bytes, struct pending_hea
         return -EBADMSG;
     size_t key_bytes = (size_t)(equals - record), value_bytes = bytes - key_bytes - 1;
     if (key_equals(record, key_bytes, "GNU.sparse.name") ||
-        (key_equals(record, key_bytes, "path") && !pending->sparse))
+        (key_equals(record, key_bytes, "path") && !pending->is_sparse))
         /* The path of a sparse file is artificial; GNU.sparse.name has the real one. */
         set_pending_name(pending, equals + 1, value_bytes);
     if (key_bytes > 11 && memcmp(record, "GNU.sparse.", 11) == 0)
-        pending->sparse = true;
+        pending->is_sparse = true;
     if (key_equals(record, key_bytes, "size"))
         return parse_pax_size(equals + 1, value_bytes, pending);
     return 0;
@@ -235,8 +235,8 @@ out:
 static void add_ustar_name(struct str *name, const uint8_t *block)
 {
     /* GNU's magic has a space instead of the NUL. */
-    bool posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0;
-    size_t prefix_bytes = posix ? strnlen((const char *)block + PREFIX_AT, PREFIX_BYTES) : 0;
+    bool is_posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0;
+    size_t prefix_bytes = is_posix ? strnlen((const char *)block + PREFIX_AT, PREFIX_BYTES) : 0;
     if (prefix_bytes > 0) {
         str_add(name, block + PREFIX_AT, prefix_bytes);
         str_add(name, "/", 1);
@@ -290,7 +290,7 @@ static enum tar_kind member_kind(char type, const struct str *name,
     if (type == '\0' && name->bytes > 0 && name->data[name->bytes - 1] == '/')
         return TAR_FOLDER; /* version 7 style */
     if (type == '0' || type == '\0' || type == '7')
-        return pending->sparse ? TAR_SPARSE : TAR_FILE;
+        return pending->is_sparse ? TAR_SPARSE : TAR_FILE;
     return type == 'S' ? TAR_SPARSE : TAR_OTHER;
 }
 

@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Checks the CRCs of each block and of the whole field. *ret_good: all match. */
+/* Checks the CRCs of each block and of the whole field. *ret_matches: all match. */
 static int check_checksums(struct verification *v, const char *key, const struct shard_field *field,
-                           bool *ret_good)
+                           bool *ret_matches)
 {
     uint32_t crc = 0;
     bool keep = field->size_bytes <= VERIFY_MEMBER_BYTES_MAX;
@@ -45,7 +45,7 @@ static int check_checksums(struct verification *v, const char *key, const struct
     if (field->has_crc && crc != field->crc32c)
         verification_report_checksum_mismatch(
             v, key, field->data_offset, "CRC32C of a member does not match", 8, field->crc32c, crc);
-    *ret_good = v->result->problems_count == problems;
+    *ret_matches = v->result->problems_count == problems;
     return 0;
 }
 
@@ -92,9 +92,9 @@ static int check_member(struct verification *v, const struct tar_member *member)
                                      "archive and index disagree on where a member is",
                                      field.data_offset, member->data_offset);
     } else {
-        bool good = false;
-        int status = check_checksums(v, key, &field, &good);
-        if (!status && good)
+        bool matches = false;
+        int status = check_checksums(v, key, &field, &matches);
+        if (!status && matches)
             pass_to_caller(v, key, &field);
         uint64_t end = field.data_offset + field.size_bytes;
         if (!status)
@@ -160,7 +160,7 @@ static int check_plain_tar_member(struct verification *v, const struct tar_membe
     struct member_name name;
     struct shard_field field;
     struct err err;
-    bool is_field = false, good = false;
+    bool is_field = false, matches = false;
     if (member->kind != TAR_FILE && member->kind != TAR_SPARSE)
         return 0;
     if (member_name_split(member->name, &name, &is_field, &err)) {
@@ -177,15 +177,16 @@ static int check_plain_tar_member(struct verification *v, const struct tar_membe
     }
     v->result->members_count++;
     if (!find_plain_field(v, member, &name, &field)) {
-        err_set(&err, -EBADMSG, "archive has a member that its stored index does not have there");
+        err_set(&err, -EBADMSG,
+                "archive has a member at a place that its stored index does not list");
         err_at(&err, v->path, (int64_t)member->header_offset);
         err_found(&err, "\"%.200s\"", member->name);
         err_advise(&err, "rebuild the index with `millrace index %s`", v->path);
         verification_report(v, VERIFY_ARCHIVE, name.key, &err);
         return 0;
     }
-    int status = check_checksums(v, name.key, &field, &good);
-    if (!status && good)
+    int status = check_checksums(v, name.key, &field, &matches);
+    if (!status && matches)
         pass_to_caller(v, name.key, &field);
     return status;
 }
@@ -224,10 +225,9 @@ int verify_archive(struct verification *v)
                                      trailer->archive_end, member.data_offset);
     if (!status && v->stream.shard->is_plain_tar) {
         if (trailer->archive_end == v->stream.file_bytes)
-            verification_note(
-                v, "", trailer->archive_end,
-                "archive has no end marker: if it was truncated, then between two members",
-                "compare its size with the original");
+            verification_note(v, "", trailer->archive_end,
+                              "archive has no end marker: it may be truncated between two members",
+                              "compare its size with the original");
         finish_sample(v);
         v->field = 0;
     }

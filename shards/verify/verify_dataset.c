@@ -76,12 +76,12 @@ struct required_fields {
 
 static const char label_field[] = "cls";
 
-static void require_field(struct required_fields *wanted, const char *name)
+static void require_field(struct required_fields *required, const char *name)
 {
-    for (uint32_t i = 0; i < wanted->count; i++)
-        if (strcmp(wanted->names[i], name) == 0)
+    for (uint32_t i = 0; i < required->count; i++)
+        if (strcmp(required->names[i], name) == 0)
             return;
-    wanted->names[wanted->count++] = name;
+    required->names[required->count++] = name;
 }
 
 static struct required_fields find_required(const struct verification *v,
@@ -89,24 +89,24 @@ static struct required_fields find_required(const struct verification *v,
 {
     const struct shard_index *index = v->stream.shard->index;
     bool (*is_alternative)(const char *, const char *) = v->options->is_alternative;
-    struct required_fields wanted = {.count = 0};
+    struct required_fields required = {.count = 0};
     uint32_t fields = shard_index_fields(index);
     for (uint32_t f = 0; dataset && f < dataset->fields_count; f++)
-        require_field(&wanted, dataset->fields[f]);
+        require_field(&required, dataset->fields[f]);
     for (uint32_t f = 0; !dataset && f < fields; f++)
-        require_field(&wanted, shard_index_extension(index, f));
+        require_field(&required, shard_index_extension(index, f));
     if (dataset && dataset->classes_count > 0)
-        require_field(&wanted, label_field);
+        require_field(&required, label_field);
     for (uint32_t f = 0; f < fields; f++) {
         const char *name = shard_index_extension(index, f);
         if (dataset && !dataset_has_field(dataset, name, strlen(name)))
-            wanted.unknown |= UINT64_C(1) << f;
-        for (uint32_t i = 0; i < wanted.count; i++)
-            if (strcmp(wanted.names[i], name) == 0 ||
-                (is_alternative && is_alternative(wanted.names[i], name)))
-                wanted.any_of[i] |= UINT64_C(1) << f;
+            required.unknown |= UINT64_C(1) << f;
+        for (uint32_t i = 0; i < required.count; i++)
+            if (strcmp(required.names[i], name) == 0 ||
+                (is_alternative && is_alternative(required.names[i], name)))
+                required.any_of[i] |= UINT64_C(1) << f;
     }
-    return wanted;
+    return required;
 }
 
 /* *ret_at: offset of the sample's first field. */
@@ -139,16 +139,17 @@ static void report_fields(struct verification *v, uint64_t at, enum verify_kind 
 static void check_fields(struct verification *v, const struct dataset *dataset)
 {
     const struct shard_index *index = v->stream.shard->index;
-    const struct required_fields wanted = find_required(v, dataset);
+    const struct required_fields required = find_required(v, dataset);
     for (v->sample = 0; v->sample < shard_index_samples(index); v->sample++) {
         uint64_t at, present = present_fields(index, v->sample, &at);
-        for (uint32_t i = 0; i < wanted.count; i++)
-            if (!(present & wanted.any_of[i]))
-                report_fields(
-                    v, at, strcmp(wanted.names[i], label_field) == 0 ? VERIFY_LABEL : VERIFY_FIELDS,
-                    "the sample lacks the field", wanted.names[i]);
+        for (uint32_t i = 0; i < required.count; i++)
+            if (!(present & required.any_of[i]))
+                report_fields(v, at,
+                              strcmp(required.names[i], label_field) == 0 ? VERIFY_LABEL
+                                                                          : VERIFY_FIELDS,
+                              "the sample lacks the field", required.names[i]);
         for (uint32_t f = 0; f < shard_index_fields(index); f++)
-            if (present & wanted.unknown & UINT64_C(1) << f)
+            if (present & required.unknown & UINT64_C(1) << f)
                 report_fields(v, at, VERIFY_FIELDS,
                               "the field of the sample is not listed in the dataset",
                               shard_index_extension(index, f));

@@ -23,7 +23,7 @@ static void check(const struct plain_tar_index *found, uint64_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     const struct salvage salvage = {0};
-    struct plain_tar_options options = {.crcs = bytes % 2 == 0, .accept_lost_index = true};
+    struct plain_tar_options options = {.with_crcs = bytes % 2 == 0, .accept_lost_index = true};
     struct plain_tar_index strict = {0}, salvaged = {0};
     struct memory_io memory;
     struct io_file *file;

@@ -336,10 +336,10 @@ static void a_progressive_image_takes_no_more_memory_than_the_limit(void **state
     unsigned char *progressive = test_read_file(path, &bytes);
     assert_ok(jpeg_decoder_open(&decoder, &err), &err);
     /* less than libjpeg needs for other data */
-    jpeg_decoder_limit(decoder, WIDTH);
+    jpeg_decoder_set_pixels_max(decoder, WIDTH);
     assert_int_equal(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "memory"));
-    jpeg_decoder_limit(decoder, (uint64_t)WIDTH * HEIGHT);
+    jpeg_decoder_set_pixels_max(decoder, (uint64_t)WIDTH * HEIGHT);
     assert_ok(jpeg_decode(decoder, progressive, bytes, path, &planes, &err), &err);
     jpeg_decoder_close(decoder);
     free(progressive);

@@ -127,8 +127,8 @@ static uint64_t hash_mixed(void)
         return 0;
     for (uint64_t sample = 0; sample < 2000; sample++) {
         struct mixup_choice choice = mixup_choose(mixup, 224, 160, 5, 0, 1, sample);
-        const uint32_t words[] = {choice.kind,  choice.own_weight, choice.box.x,
-                                  choice.box.y, choice.box.width,  choice.box.height};
+        const uint32_t words[] = {choice.kind,  choice.weight,    choice.box.x,
+                                  choice.box.y, choice.box.width, choice.box.height};
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
             hash = (hash ^ words[i]) * UINT64_C(0x100000001b3);
     }

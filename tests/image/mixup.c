@@ -177,8 +177,8 @@ static void weights_are_draws_in_units_of_1_256(void **state)
     for (uint64_t sample = 0; sample < SAMPLES; sample++) {
         struct mixup_choice choice = mixup_choose(mixup, WIDTH, HEIGHT, 9, 0, 0, sample);
         uint32_t draw = beta_draw(&beta, philox_sample(9, 0, 0, sample, PHILOX_MIXUP, 0).word[2]);
-        assert_int_equal(choice.own_weight, floor(draw / 16.0 + 0.5));
-        assert_true(mixup_label_weight(choice, WIDTH, HEIGHT) == choice.own_weight / 256.0f);
+        assert_int_equal(choice.weight, floor(draw / 16.0 + 0.5));
+        assert_true(mixup_label_weight(choice, WIDTH, HEIGHT) == choice.weight / 256.0f);
         mean += mixup_label_weight(choice, WIDTH, HEIGHT) / SAMPLES;
     }
     /* the variance is 1 / (4 (2 alpha + 1)) */

@@ -3,7 +3,7 @@
  * of a run.
  */
 #include "loader/state.h"
-#include "tests/loader/held.h"
+#include "tests/loader/held_reads.h"
 #include "tests/support/gate.h"
 
 #include <stdlib.h>

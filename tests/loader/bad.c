@@ -56,7 +56,7 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
         struct err err;
         options.bad_policy = LOADER_BAD_STOP;
         fixture_find_field(fixture, BAD, "jpg", path, &field);
-        assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+        assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
         assert_non_null(strstr(err.what, "\"k000077\""));
         assert_non_null(strstr(err.what, "CRC32C"));
         assert_string_equal(err.path, path);
@@ -77,7 +77,7 @@ static void the_first_bad_sample_of_a_batch_is_named(void **state)
         options.order = ORDER_SEQUENTIAL;
         options.bad_policy = LOADER_BAD_STOP;
         options.workers = workers;
-        assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+        assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
         assert_non_null(strstr(err.what, "\"k000077\""));
     }
 }
@@ -222,14 +222,14 @@ static void an_undecodable_skipped_image_leaves_its_item_empty(void **state)
     (void)state;
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(SAMPLES);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     fixture_options.cut_jpg = BAD;
     fixture_make_images(&fixture, &fixture_options);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 0);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     expect_skipped(fixture_loader_options(&fixture, LOADER_IMAGE), "JPEG");
     fixture_remove(&fixture);
 }
@@ -238,14 +238,14 @@ static void bytes_of_substitutes_stay_valid_until_release(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
-    struct delivered one, other;
-    deliver_all(&options, &one, NULL, NULL);
+    struct delivery one, other;
+    consume_all(&options, &one, NULL, NULL);
     options.workers = 4;
-    deliver_all(&options, &other, NULL, NULL);
+    consume_all(&options, &other, NULL, NULL);
     assert_true(one.hash == other.hash);
     assert_non_null(strstr(one.text, " 77 k000077 -1 1\n"));
-    delivered_free(&one);
-    delivered_free(&other);
+    delivery_free(&one);
+    delivery_free(&other);
 }
 
 static void digests_follow_the_order_despite_substitutes(void **state)
@@ -256,14 +256,14 @@ static void digests_follow_the_order_despite_substitutes(void **state)
     fixture_make_images(&whole, &options);
     fixture_make_images(&broken, &options);
     fixture_flip_in_field(&broken, BAD, "cls", 0);
-    struct delivered delivered;
+    struct delivery delivered;
     struct cursor a, b;
     struct loader_options of_whole = fixture_loader_options(&whole, LOADER_IMAGE);
     struct loader_options of_broken = fixture_loader_options(&broken, LOADER_IMAGE);
-    deliver_all(&of_whole, &delivered, NULL, &a);
-    delivered_free(&delivered);
-    deliver_all(&of_broken, &delivered, NULL, &b);
-    delivered_free(&delivered);
+    consume_all(&of_whole, &delivered, NULL, &a);
+    delivery_free(&delivered);
+    consume_all(&of_broken, &delivered, NULL, &b);
+    delivery_free(&delivered);
     assert_true(a.set_digest == b.set_digest && a.sequence_digest == b.sequence_digest);
     fixture_remove(&whole);
     fixture_remove(&broken);
@@ -277,18 +277,18 @@ static void expect_reason(struct fixture_options fixture_options, const char *re
     struct loader *loader;
     const struct loader_bad_sample *list;
     struct err err;
-    struct delivered delivered = {0};
+    struct delivery delivered = {0};
     assert_ok(loader_open(&options, &loader, &err), &err);
-    deliver(loader, &delivered, UINT64_MAX);
+    consume(loader, &delivered, UINT64_MAX);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(loader_quarantine(loader, &list), 1);
     assert_int_equal(list[0].ref.sample, BAD);
     if (!strstr(list[0].reason, reason))
         fail_msg("the reason is %s, expected %s", list[0].reason, reason);
     loader_close(loader);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     options.bad_policy = LOADER_BAD_STOP;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "k000077"));
     assert_non_null(strstr(err.path, "shard-000002.tar"));
     fixture_remove(&fixture);
@@ -313,7 +313,7 @@ static void too_many_fields_are_refused(void **state)
     (void)state;
     struct fixture fixture;
     char names[300];
-    fixture_make_plain(&fixture, 10);
+    fixture_make_default_images(&fixture, 10);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct loader *loader;
     struct err err = {0};
@@ -337,7 +337,7 @@ static void order_digests_need_no_reading(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct loader *loader;
     const struct batch *batch;
@@ -425,14 +425,14 @@ static void without_verification_flipped_bits_are_delivered(void **state)
 {
     struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     options.verify = false;
     options.bad_policy = LOADER_BAD_STOP;
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 0);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
 }
 
 static void a_flipped_bit_in_text_spoils_the_windows_of_its_block(void **state)
@@ -483,7 +483,7 @@ static void a_token_outside_the_vocabulary_is_named(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
     struct err err;
     options.bad_policy = LOADER_BAD_STOP;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "token is not in the vocabulary: expected below 100, found "));
     assert_true(err.offset > 0);
     fixture_remove(&fixture);

@@ -18,19 +18,19 @@ static void too_many_bad_samples_end_the_run(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct err err;
     options.bad_fraction_max = 0.05;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "too many bad samples"));
     assert_string_equal(
         err.expected,
         "at most 5 % of the samples per epoch, or of the samples delivered if that is more");
     assert_non_null(strstr(err.path, "shard-"));
     options.bad_fraction_max = 1;
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, SAMPLES / 10);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_remove(&fixture);
 }
 
@@ -38,22 +38,22 @@ static void bad_samples_up_to_the_limit_are_tolerated(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     struct err err;
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
     options.bad_fraction_max = 0; /* one is always allowed */
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 1);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_flip_in_field(&fixture, OTHER_BAD, "jpg", 200);
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     options.bad_fraction_max = 2.0 / SAMPLES;
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 2);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_remove(&fixture);
 }
 
@@ -61,18 +61,18 @@ static void few_bad_samples_at_the_start_are_tolerated(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (uint64_t sample = 0; sample < 3; sample++)
         fixture_flip_in_field(&fixture, sample, "jpg", 200);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     options.order = ORDER_SEQUENTIAL;
     options.bad_fraction_max = 0.02; /* 4 per epoch */
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 3);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_remove(&fixture);
 }
 
@@ -86,7 +86,7 @@ static void dataset_without_any_good_sample_ends_the_run(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct err err;
     options.bad_fraction_max = 1;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "nor its 8 substitutes"));
     fixture_remove(&fixture);
 }

@@ -16,7 +16,7 @@ static int make_images(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.samples_per_shard = 100;
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 /* The size of the decoded picture: chroma has half the width and height. */
@@ -140,13 +140,13 @@ static void the_minimum_budget_named_by_the_error_suffices(void **state)
         options.memory_bytes = least - 1;
         assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
         options.memory_bytes = least;
-        struct delivered tight, wide;
-        deliver_all(&options, &tight, NULL, NULL);
+        struct delivery tight, wide;
+        consume_all(&options, &tight, NULL, NULL);
         options.memory_bytes = 64 << 20;
-        deliver_all(&options, &wide, NULL, NULL);
+        consume_all(&options, &wide, NULL, NULL);
         assert_true(tight.hash == wide.hash);
-        delivered_free(&tight);
-        delivered_free(&wide);
+        delivery_free(&tight);
+        delivery_free(&wide);
     }
 }
 
@@ -156,7 +156,7 @@ static void huge_mean_sizes_do_not_overflow(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, GLOBAL);
+    fixture_make_default_images(&fixture, GLOBAL);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         for (int bits = 42; bits <= 63; bits++) {
             struct loader_options options = fixture_loader_options(&fixture, decode);
@@ -182,7 +182,7 @@ static void a_substitute_is_bounded_too(void **state)
         struct fixture fixture;
         struct err err;
         made.cut_jpg = 0;
-        made.large = 1;
+        made.oversized_sample = 1;
         made.oversized_bytes = 12 << 20;
         fixture_make_images(&fixture, &made);
         fixture_set_listed_mean_bytes(&fixture, 1000);
@@ -199,13 +199,13 @@ static void a_substitute_is_bounded_too(void **state)
         options.positions_max = 1;
         options.bad_fraction_max = 1;
         options.memory_bytes = 8 << 20;
-        assert_int_equal(deliver_to_error(&options, &err), -ENOBUFS);
+        assert_int_equal(consume_until_error(&options, &err), -ENOBUFS);
         assert_non_null(strstr(err.what, "substitute"));
         options.memory_bytes = 32 << 20;
-        struct delivered delivered;
-        deliver_all(&options, &delivered, NULL, NULL);
+        struct delivery delivered;
+        consume_all(&options, &delivered, NULL, NULL);
         assert_int_equal(delivered.items, 1);
-        delivered_free(&delivered);
+        delivery_free(&delivered);
         fixture_remove(&fixture);
     }
 }

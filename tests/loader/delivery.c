@@ -136,7 +136,7 @@ static uint64_t expect_record(const struct loader_options *options, uint32_t dat
     }
     assert_ok(sampler_open_mix(sources, datasets, &sampler, &err), &err);
     uint64_t samples = sampler_samples(sampler), global = options->batching.global;
-    uint64_t end = options->drop_tail ? samples / global * global : samples;
+    uint64_t end = options->drop_last ? samples / global * global : samples;
     assert_int_equal(loader_shape(loader).samples, samples);
     loader_close(loader);
     for (uint32_t e = 0; e < EPOCHS; e++) {
@@ -177,7 +177,7 @@ static void check_no_repeats(const struct record *record, uint32_t datasets, uin
 struct shape {
     uint32_t datasets;
     uint64_t global, micro;
-    bool drop_tail;
+    bool drop_last;
 };
 
 static const struct shape shapes[] = {{1, 24, 3, false}, {1, 32, 4, false}, {1, 32, 4, true},
@@ -193,7 +193,7 @@ static void every_epoch_is_delivered_once_for_any_ranks_workers_and_resumes(void
         struct cursor sums = {0};
         options.batching =
             (struct batching){.global = shapes[s].global, .micro = shapes[s].micro, .ranks = 1};
-        options.drop_tail = shapes[s].drop_tail;
+        options.drop_last = shapes[s].drop_last;
         memset(&expected, 0, sizeof expected);
         uint64_t end = expect_record(&options, shapes[s].datasets, &expected, &sums);
         check_no_repeats(&expected, shapes[s].datasets, end);

@@ -28,7 +28,7 @@ static void the_next_epoch_is_read_ahead(void **state)
     (void)state;
     enum { SAMPLES = 53, EPOCHS = 7, AHEAD = 4 };
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (int drops = 0; drops <= 1; drops++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         const uint64_t steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
@@ -37,7 +37,7 @@ static void the_next_epoch_is_read_ahead(void **state)
         const struct batch *batch;
         struct err err;
         uint64_t batches = 0, items = 0;
-        options.drop_tail = drops;
+        options.drop_last = drops;
         options.epochs_max = EPOCHS;
         options.batches_ahead = AHEAD;
         assert_ok(loader_open(&options, &loader, &err), &err);
@@ -68,22 +68,22 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
     (void)state;
     enum { SAMPLES = 53 };
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (int drops = 0; drops <= 1; drops++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         const uint64_t a_step = STEP / MICRO,
                        steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
-        struct delivered whole;
+        struct delivery whole;
         struct cursor end;
-        options.drop_tail = drops;
+        options.drop_last = drops;
         options.epochs_max = 3;
-        deliver_all(&options, &whole, NULL, &end);
+        consume_all(&options, &whole, NULL, &end);
         for (uint64_t taken = steps - 1; taken <= steps + 1; taken++) {
             struct loader *loader;
-            struct delivered parts = {0};
+            struct delivery parts = {0};
             struct err err;
             assert_ok(loader_open(&options, &loader, &err), &err);
-            deliver(loader, &parts, taken * a_step);
+            consume(loader, &parts, taken * a_step);
             struct cursor cursor = loader_cursor(loader);
             loader_close(loader); /* discards what it read ahead */
             struct loader_options rest = options;
@@ -93,15 +93,15 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
             rest.sequence_digest = cursor.sequence_digest;
             rest.epochs_max = 3 - cursor.epoch;
             assert_ok(loader_open(&rest, &loader, &err), &err);
-            deliver(loader, &parts, UINT64_MAX);
+            consume(loader, &parts, UINT64_MAX);
             assert_true(loader_cursor(loader).set_digest == end.set_digest &&
                         loader_cursor(loader).sequence_digest == end.sequence_digest);
             loader_close(loader);
             assert_string_equal(parts.text, whole.text);
             assert_true(parts.hash == whole.hash);
-            delivered_free(&parts);
+            delivery_free(&parts);
         }
-        delivered_free(&whole);
+        delivery_free(&whole);
     }
     fixture_remove(&fixture);
 }
@@ -112,7 +112,7 @@ static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
     enum { SAMPLES = 5, RANKS = 6 };
     struct fixture fixture;
     int seen[SAMPLES] = {0};
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         struct loader *loader;
@@ -121,7 +121,7 @@ static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
         uint64_t batches = 0;
         options.batching.rank = rank;
         options.batching.ranks = RANKS;
-        options.drop_tail = false;
+        options.drop_last = false;
         assert_ok(loader_open(&options, &loader, &err), &err);
         int status;
         while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
@@ -145,7 +145,7 @@ static void too_few_samples_for_a_step_do_not_hang(void **state)
     (void)state;
     struct fixture fixture;
     int first = 0;
-    fixture_make_plain(&fixture, 5);
+    fixture_make_default_images(&fixture, 5);
     for (uint32_t rank = 0; rank < 6; rank++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         struct loader *loader = NULL;
@@ -153,7 +153,7 @@ static void too_few_samples_for_a_step_do_not_hang(void **state)
         struct err err = {0};
         options.batching.rank = rank;
         options.batching.ranks = 6;
-        options.drop_tail = true;
+        options.drop_last = true;
         options.epochs_max = 0;
         int status = loader_open(&options, &loader, &err);
         if (!status)

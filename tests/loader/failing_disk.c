@@ -28,25 +28,25 @@ static void a_truncated_shard_spoils_only_its_samples(void **state)
     (void)state;
     struct fixture fixture;
     char path[TEST_PATH_BYTES_MAX + 32];
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
     assert_int_equal(test_run("chmod u+w '%s' && truncate -s 50000 '%s'", path, path), 0);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     options.bad_fraction_max = 0.9;
     struct named named = {.path = path};
     struct log log = {.write = count_named, .context = &named};
     options.log = &log;
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 37);
     assert_int_equal(named.count, 37); /* although the keys are lost with the index */
     options.log = NULL;
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     struct err err;
     options.bad_policy = LOADER_BAD_STOP;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_string_equal(err.path, path);
     fixture_remove(&fixture);
 }
@@ -75,15 +75,15 @@ static void a_damaged_shard_is_read_once(void **state)
                  fixture.folder, fixture.folder),
         0);
     struct loader_options options = options_with(&fixture, LOADER_IMAGE, "seed=0");
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     options.epochs_max = 3;
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(stats.bad_samples_count, 3 * 37);
     /* bytes of indexes, and of the shard without an index */
     uint64_t others = io_fault_counts(options.io).read_bytes - stats.read_bytes;
     assert_in_range(others, 1, 8 << 20);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     io_close(options.io);
     fixture_remove(&fixture);
 }
@@ -93,13 +93,13 @@ static void a_missing_shard_ends_the_run_instead_of_substituting(void **state)
     (void)state;
     struct fixture fixture;
     char path[TEST_PATH_BYTES_MAX + 32];
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     snprintf(path, sizeof path, "%s/shard-000003.tar", fixture.folder);
     assert_int_equal(unlink(path), 0);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct err err;
     options.bad_fraction_max = 1;
-    assert_int_equal(deliver_to_error(&options, &err), -ENOENT);
+    assert_int_equal(consume_until_error(&options, &err), -ENOENT);
     assert_string_equal(err.path, path);
     fixture_remove(&fixture);
 }
@@ -112,9 +112,9 @@ static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         struct fixture fixture;
         struct err err = {0};
-        fixture_make_plain(&fixture, SAMPLES);
+        fixture_make_default_images(&fixture, SAMPLES);
         struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules[i]);
-        assert_int_equal(deliver_to_error(&options, &err), -EIO);
+        assert_int_equal(consume_until_error(&options, &err), -EIO);
         assert_non_null(strstr(err.path, i == 0 ? "shard-" : "shard-000003"));
         assert_true(err.offset >= 0);
         io_close(options.io);
@@ -129,10 +129,10 @@ static void a_failure_to_reap_reads_ends_the_run(void **state)
         struct fixture fixture;
         struct err err = {0};
         char rules[64];
-        fixture_make_plain(&fixture, SAMPLES);
+        fixture_make_default_images(&fixture, SAMPLES);
         snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some waits */
         struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules);
-        assert_int_equal(deliver_to_error(&options, &err), -EIO);
+        assert_int_equal(consume_until_error(&options, &err), -EIO);
         assert_int_equal(io_fault_counts(options.io).in_flight_requests, 0);
         io_close(options.io);
         fixture_remove(&fixture);
@@ -143,21 +143,21 @@ static void a_shrinking_file_spoils_only_its_samples(void **state)
 {
     (void)state;
     struct fixture fixture;
-    struct delivered first, other;
+    struct delivery first, other;
     struct loader_stats stats;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options =
         options_with(&fixture, LOADER_IMAGE, "read:short@40:shard-,read:short@50:shard-");
-    deliver_all(&options, &first, &stats, NULL);
+    consume_all(&options, &first, &stats, NULL);
     assert_int_equal(first.items, SAMPLES);
     assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
     struct err err = {0};
     assert_ok(io_fault_set(options.io, "read:short@40:shard-,read:short@50:shard-", &err), &err);
     options.bad_policy = LOADER_BAD_SKIP;
-    deliver_all(&options, &other, &stats, NULL);
+    consume_all(&options, &other, &stats, NULL);
     assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
-    delivered_free(&first);
-    delivered_free(&other);
+    delivery_free(&first);
+    delivery_free(&other);
     io_close(options.io);
     fixture_remove(&fixture);
 }
@@ -167,23 +167,23 @@ static void a_slow_disk_changes_neither_order_nor_bytes(void **state)
 {
     (void)state;
     struct fixture fixture;
-    struct delivered quick, slow;
+    struct delivery quick, slow;
     struct loader_stats stats;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    deliver_all(&options, &quick, NULL, NULL);
+    consume_all(&options, &quick, NULL, NULL);
     for (unsigned workers = 1; workers <= 3; workers++) {
         options =
             options_with(&fixture, LOADER_IMAGE, "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
         options.workers = workers;
-        deliver_all(&options, &slow, &stats, NULL);
+        consume_all(&options, &slow, &stats, NULL);
         assert_true(slow.hash == quick.hash);
         assert_string_equal(slow.text, quick.text);
         assert_int_equal(stats.bad_samples_count, 0);
-        delivered_free(&slow);
+        delivery_free(&slow);
         io_close(options.io);
     }
-    delivered_free(&quick);
+    delivery_free(&quick);
     fixture_remove(&fixture);
 }
 
@@ -192,23 +192,23 @@ static void samples_with_flipped_bits_get_the_same_substitutes_every_time(void *
 {
     (void)state;
     struct fixture fixture;
-    struct delivered first, other;
+    struct delivery first, other;
     struct loader_stats stats;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct loader_options options =
             options_with(&fixture, LOADER_BYTES, "read:flip%30:shard-000001,seed=2");
         options.workers = workers;
-        deliver_all(&options, workers == 1 ? &first : &other, &stats, NULL);
+        consume_all(&options, workers == 1 ? &first : &other, &stats, NULL);
         assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
         io_close(options.io);
         if (workers == 1)
             continue;
         assert_true(other.hash == first.hash);
         assert_string_equal(other.text, first.text);
-        delivered_free(&other);
+        delivery_free(&other);
     }
-    delivered_free(&first);
+    delivery_free(&first);
     fixture_remove(&fixture);
 }
 

@@ -47,7 +47,7 @@ static int set_up(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.samples_per_shard = 1;
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 /* The read-ahead spans more shards than the process may have open files. */
@@ -56,18 +56,18 @@ static void a_low_file_limit_changes_neither_order_nor_bytes(void **state)
     const enum loader_decode decodes[] = {LOADER_BYTES, LOADER_IMAGE};
     for (size_t i = 0; i < sizeof decodes / sizeof decodes[0]; i++) {
         struct loader_options options = fixture_loader_options(*state, decodes[i]);
-        struct delivered all, few;
+        struct delivery all, few;
         options.batches_ahead = FILES / MICRO + 4;
         options.epochs_max = 3;
-        deliver_all(&options, &all, NULL, NULL);
+        consume_all(&options, &all, NULL, NULL);
         limit_free_files(FILES);
-        deliver_all(&options, &few, NULL, NULL);
+        consume_all(&options, &few, NULL, NULL);
         restore_file_limit();
         assert_int_equal(few.items, 3 * SAMPLES);
         assert_string_equal(few.text, all.text);
         assert_true(few.hash == all.hash);
-        delivered_free(&all);
-        delivered_free(&few);
+        delivery_free(&all);
+        delivery_free(&few);
     }
 }
 
@@ -77,7 +77,7 @@ static void a_micro_batch_of_more_shards_than_the_file_limit_is_an_error(void **
     struct err err = {0};
     options.batching.global = options.batching.micro = 2 * FILES;
     limit_free_files(FILES);
-    int status = deliver_to_error(&options, &err);
+    int status = consume_until_error(&options, &err);
     restore_file_limit();
     assert_int_equal(status, -EMFILE);
     assert_non_null(strstr(err.advice, "ulimit -n"));
@@ -160,21 +160,21 @@ static void read_ahead_leaves_open_files_to_others(void **state)
 static void two_loaders_share_the_open_file_limit(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
-    struct delivered all, beside;
+    struct delivery all, beside;
     struct loader *loader;
     struct err err = {0};
     options.batches_ahead = SAMPLES / MICRO + 1;
     options.epochs_max = 1;
-    deliver_all(&options, &all, NULL, NULL);
+    consume_all(&options, &all, NULL, NULL);
     limit_free_files(MORE_FILES);
     assert_ok(loader_open(&options, &loader, &err), &err);
     wait_until_idle(loader);
-    deliver_all(&options, &beside, NULL, NULL);
+    consume_all(&options, &beside, NULL, NULL);
     loader_close(loader);
     restore_file_limit();
     assert_true(beside.hash == all.hash);
-    delivered_free(&all);
-    delivered_free(&beside);
+    delivery_free(&all);
+    delivery_free(&beside);
 }
 
 static int set_up_with_bad_samples(void **state)
@@ -182,27 +182,27 @@ static int set_up_with_bad_samples(void **state)
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.samples_per_shard = 1;
     options.broken_jpg_stride = BAD_STRIDE;
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 static void substitutes_can_open_their_shards_at_the_file_limit(void **state)
 {
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
-    struct delivered all, few;
+    struct delivery all, few;
     struct loader_stats stats;
     options.batches_ahead = SAMPLES / MICRO + 1;
     options.epochs_max = 3;
     options.bad_fraction_max = 1;
-    deliver_all(&options, &all, &stats, NULL);
+    consume_all(&options, &all, &stats, NULL);
     assert_in_range(stats.bad_samples_count, 3 * SAMPLES / BAD_STRIDE,
                     3 * (SAMPLES / BAD_STRIDE + 1));
     limit_free_files(FILES);
-    deliver_all(&options, &few, NULL, NULL);
+    consume_all(&options, &few, NULL, NULL);
     restore_file_limit();
     assert_string_equal(few.text, all.text);
     assert_true(few.hash == all.hash);
-    delivered_free(&all);
-    delivered_free(&few);
+    delivery_free(&all);
+    delivery_free(&few);
 }
 
 /* A longer read-ahead would not help. dataset.json claims large samples, so few micro-batches are
@@ -211,7 +211,7 @@ static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
 {
     fixture_set_listed_mean_bytes(*state, 2000000);
     struct loader_options options = fixture_loader_options(*state, LOADER_IMAGE);
-    struct delivered few = {0};
+    struct delivery few = {0};
     struct loader *loader;
     struct err err = {0};
     options.batching.global = options.batching.micro = FILES / 3;
@@ -221,11 +221,11 @@ static void waiting_for_open_files_does_not_grow_the_read_ahead(void **state)
     assert_ok(loader_open(&options, &loader, &err), &err);
     uint32_t at_first = loader->reader.ahead_max;
     assert_in_range(at_first, 2, loader->slots_count / 2);
-    deliver(loader, &few, UINT64_MAX);
+    consume(loader, &few, UINT64_MAX);
     assert_int_equal(loader->reader.ahead_max, at_first);
     loader_close(loader);
     restore_file_limit();
-    delivered_free(&few);
+    delivery_free(&few);
 }
 
 int main(void)

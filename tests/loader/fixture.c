@@ -21,7 +21,7 @@ struct fixture_options fixture_options_default(uint64_t samples)
 {
     return (struct fixture_options){.samples = samples,
                                     .samples_per_shard = 37,
-                                    .large = -1,
+                                    .oversized_sample = -1,
                                     .without_jpg = -1,
                                     .without_cls = -1,
                                     .empty_jpg = -1,
@@ -185,7 +185,7 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             continue;
         encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
                      options->height ? options->height : 20 + (uint32_t)(s % 29), &jpeg);
-        if ((int64_t)s == options->large)
+        if ((int64_t)s == options->oversized_sample)
             add_comments(&jpeg, options->oversized_bytes);
         bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
         if ((int64_t)s == options->empty_jpg)
@@ -212,7 +212,7 @@ size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_he
                             sample % 5 == 0 ? "# noise\n" : "", *ret_width, *ret_height);
 }
 
-void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options)
+void fixture_make_raw_images(struct fixture *fixture, const struct fixture_raw_options *options)
 {
     static struct dataset_maker maker;
     struct str file = {0};
@@ -301,7 +301,7 @@ void fixture_remove(struct fixture *fixture)
     test_remove_folder(fixture->folder);
 }
 
-int fixture_set_up_as(void **state, const struct fixture_options *options)
+int fixture_set_up_with_options(void **state, const struct fixture_options *options)
 {
     struct fixture *fixture = malloc(sizeof *fixture);
     assert_non_null(fixture);
@@ -313,7 +313,7 @@ int fixture_set_up_as(void **state, const struct fixture_options *options)
 int fixture_set_up(void **state, uint64_t samples)
 {
     struct fixture_options options = fixture_options_default(samples);
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 int fixture_tear_down(void **state)
@@ -380,13 +380,13 @@ void fixture_flip_bit(const char *path, uint64_t offset)
 
 /* ---- Delivered batches. ---- */
 
-static void add_to_hash(struct delivered *delivered, const void *data, size_t bytes)
+static void add_to_hash(struct delivery *delivered, const void *data, size_t bytes)
 {
     uint64_t pair[2] = {delivered->hash, hash_64(data, bytes)};
     delivered->hash = hash_64(pair, sizeof pair);
 }
 
-void delivered_add(struct delivered *delivered, const struct batch *batch)
+void delivery_add(struct delivery *delivered, const struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->items_count; i++) {
         const struct batch_item *item = &batch->items[i];
@@ -413,13 +413,13 @@ void delivered_add(struct delivered *delivered, const struct batch *batch)
     delivered->batches++;
 }
 
-void delivered_free(struct delivered *delivered)
+void delivery_free(struct delivery *delivered)
 {
     free(delivered->text);
-    *delivered = (struct delivered){0};
+    *delivered = (struct delivery){0};
 }
 
-void deliver(struct loader *loader, struct delivered *delivered, uint64_t batches_max)
+void consume(struct loader *loader, struct delivery *delivered, uint64_t batches_max)
 {
     const struct batch *batch;
     struct err err;
@@ -428,19 +428,19 @@ void deliver(struct loader *loader, struct delivered *delivered, uint64_t batche
         assert_ok(status, &err);
         if (status == LOADER_END)
             break;
-        delivered_add(delivered, batch);
+        delivery_add(delivered, batch);
         loader_release(loader, batch);
     }
 }
 
-void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
+void consume_all(const struct loader_options *options, struct delivery *ret_delivered,
                  struct loader_stats *ret_stats, struct cursor *ret_cursor)
 {
     struct loader *loader;
     struct err err;
-    *ret_delivered = (struct delivered){0};
+    *ret_delivered = (struct delivery){0};
     assert_ok(loader_open(options, &loader, &err), &err);
-    deliver(loader, ret_delivered, UINT64_MAX);
+    consume(loader, ret_delivered, UINT64_MAX);
     if (ret_stats)
         *ret_stats = loader_stats(loader);
     if (ret_cursor)
@@ -448,22 +448,22 @@ void deliver_all(const struct loader_options *options, struct delivered *ret_del
     loader_close(loader);
 }
 
-void fixture_make_plain(struct fixture *fixture, uint64_t samples)
+void fixture_make_default_images(struct fixture *fixture, uint64_t samples)
 {
     struct fixture_options options = fixture_options_default(samples);
     fixture_make_images(fixture, &options);
 }
 
 void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
-                           uint64_t at)
+                           uint64_t offset)
 {
     char path[TEST_PATH_BYTES_MAX];
     struct shard_field field;
     fixture_find_field(fixture, sample, extension, path, &field);
-    fixture_flip_bit(path, field.data_offset + at);
+    fixture_flip_bit(path, field.data_offset + offset);
 }
 
-int deliver_to_error(const struct loader_options *options, struct err *err)
+int consume_until_error(const struct loader_options *options, struct err *err)
 {
     struct loader *loader;
     const struct batch *batch;

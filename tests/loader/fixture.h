@@ -20,9 +20,9 @@ struct fixture {
 
 struct fixture_options {
     uint64_t samples, samples_per_shard;
-    uint32_t width, height; /* size of each image; 0: many small sizes */
-    uint64_t pad_bytes;     /* size of a third field "bin" per sample; 0: none */
-    int64_t large;          /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
+    uint32_t width, height;   /* size of each image; 0: many small sizes */
+    uint64_t pad_bytes;       /* size of a third field "bin" per sample; 0: none */
+    int64_t oversized_sample; /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
         bad_label;              /* samples with that defect; -1: none */
@@ -34,7 +34,7 @@ struct fixture_options fixture_options_default(uint64_t samples);
 /* Small JPEGs of noise with fields jpg and cls (sample s has class s mod 7) and keys "k%06d". */
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options);
 /* The same with default options. */
-void fixture_make_plain(struct fixture *fixture, uint64_t samples);
+void fixture_make_default_images(struct fixture *fixture, uint64_t samples);
 /* Text of uint16 tokens in members of member_tokens tokens that overlap by one; the last member is
  * shorter. */
 void fixture_make_text(struct fixture *fixture, uint64_t tokens, uint64_t member_tokens,
@@ -46,7 +46,7 @@ struct fixture_raw_options {
 };
 /* Uncompressed noise images of many sizes; every seventh is small. Some have a comment in their
  * header. */
-void fixture_make_raw(struct fixture *fixture, const struct fixture_raw_options *options);
+void fixture_make_raw_images(struct fixture *fixture, const struct fixture_raw_options *options);
 /* Stores the size of such an image. Returns the size of its header, which is copied to `header`
  * unless NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
@@ -56,7 +56,7 @@ void fixture_set_listed_mean_bytes(const struct fixture *fixture, uint64_t bytes
 void fixture_remove(struct fixture *fixture);
 
 /* For cmocka: sets *state to a new fixture made with the options, or to a plain one. Returns 0. */
-int fixture_set_up_as(void **state, const struct fixture_options *options);
+int fixture_set_up_with_options(void **state, const struct fixture_options *options);
 int fixture_set_up(void **state, uint64_t samples);
 int fixture_tear_down(void **state);
 
@@ -73,26 +73,26 @@ void fixture_find_field(const struct fixture *fixture, uint64_t sample, const ch
 void fixture_flip_bit(const char *path, uint64_t offset);
 /* Inverts a bit in a field of a sample. */
 void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
-                           uint64_t at);
+                           uint64_t offset);
 
 /* What a loader delivered: one line per item ("epoch step micro position sample key window
  * substituted") and a hash of all bytes in batches, in delivery order. */
-struct delivered {
+struct delivery {
     char *text;
     size_t bytes, capacity;
     uint64_t hash; /* of all contents, chained */
     uint64_t items, batches;
 };
 
-void delivered_add(struct delivered *delivered, const struct batch *batch);
-void delivered_free(struct delivered *delivered);
+void delivery_add(struct delivery *delivered, const struct batch *batch);
+void delivery_free(struct delivery *delivered);
 /* Takes batches until the end, or batches_max of them. */
-void deliver(struct loader *loader, struct delivered *delivered, uint64_t batches_max);
+void consume(struct loader *loader, struct delivery *delivered, uint64_t batches_max);
 /* Opens a loader, takes all batches, and closes it. */
-void deliver_all(const struct loader_options *options, struct delivered *ret_delivered,
+void consume_all(const struct loader_options *options, struct delivery *ret_delivered,
                  struct loader_stats *ret_stats, struct cursor *ret_cursor);
 /* Opens a loader, takes batches until an error, which must be persistent, and closes it. Returns
  * the error. */
-int deliver_to_error(const struct loader_options *options, struct err *err);
+int consume_until_error(const struct loader_options *options, struct err *err);
 
 #endif

@@ -69,7 +69,7 @@ static int allocate_oversized(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.pad_bytes = PAD_BYTES;
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 static int make_damaged(void **state)
@@ -99,16 +99,16 @@ static bool is_steady(struct loader *loader)
 /* Delivers two epochs with reads that arrive this way; returns whether inline decode was steady at
  * the end. */
 static bool deliver_as(struct fixture *fixture, enum arrival as, enum loader_bad_policy policy,
-                       struct delivered *ret_delivered)
+                       struct delivery *ret_delivered)
 {
     struct loader_options options = make_options(fixture, policy);
     struct loader *loader;
     struct err err;
     options.epochs_max = 2;
-    *ret_delivered = (struct delivered){0};
+    *ret_delivered = (struct delivery){0};
     intercept_reads(fixture, as);
     assert_ok(loader_open(&options, &loader, &err), &err);
-    deliver(loader, ret_delivered, UINT64_MAX);
+    consume(loader, ret_delivered, UINT64_MAX);
     bool was_steady = is_steady(loader);
     loader_close(loader);
     restore_reads(fixture);
@@ -121,16 +121,16 @@ static void inline_decode_delivers_the_same_bytes(void **state)
 {
     static const enum loader_bad_policy policies[] = {LOADER_BAD_SUBSTITUTE, LOADER_BAD_SKIP};
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
-        struct delivered late, at_once, mixed;
+        struct delivery late, at_once, mixed;
         assert_false(deliver_as(*state, LATE, policies[i], &late));
         assert_true(deliver_as(*state, AT_ONCE, policies[i], &at_once));
         deliver_as(*state, NOW_AND_THEN_LATE, policies[i], &mixed);
         assert_string_equal(at_once.text, late.text);
         assert_string_equal(mixed.text, late.text);
         assert_true(at_once.hash == late.hash && mixed.hash == late.hash);
-        delivered_free(&late);
-        delivered_free(&at_once);
-        delivered_free(&mixed);
+        delivery_free(&late);
+        delivery_free(&at_once);
+        delivery_free(&mixed);
     }
 }
 
@@ -143,7 +143,7 @@ static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
     struct err err;
     fixture_find_field(fixture, BAD, "bin", path, &field);
     intercept_reads(fixture, AT_ONCE);
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     restore_reads(fixture);
     assert_non_null(strstr(err.what, "\"k000150\""));
     assert_non_null(strstr(err.what, "CRC32C"));
@@ -187,8 +187,8 @@ static void cached_reads_use_the_inline_read_ahead(void **state)
     struct fixture *fixture = *state;
     struct loader *loader;
     uint64_t ahead = measure_read_ahead(fixture, AT_ONCE, &loader);
-    assert_true(loader->reader.ahead_inline < loader->reader.ahead_max);
-    assert_int_equal(ahead, loader->reader.ahead_inline);
+    assert_true(loader->reader.inline_ahead_max < loader->reader.ahead_max);
+    assert_int_equal(ahead, loader->reader.inline_ahead_max);
     loader_close(loader);
     restore_reads(fixture);
     ahead = measure_read_ahead(fixture, LATE, &loader);

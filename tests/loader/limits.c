@@ -11,7 +11,7 @@
 
 enum { SAMPLES = 96, DOUBLINGS = 10 };
 
-struct held_reads {
+struct read_holder {
     struct io *io;
     int lines_left;
 };
@@ -19,29 +19,29 @@ struct held_reads {
 /* Called for each line; a wait logs one line per millisecond. */
 static void release_at_end(void *context, enum log_level level, const char *line)
 {
-    struct held_reads *held = context;
+    struct read_holder *holder = context;
     (void)level;
     (void)line;
-    if (held->lines_left-- == 0)
-        io_fault_release(held->io);
+    if (holder->lines_left-- == 0)
+        io_fault_release(holder->io);
 }
 
 static struct loader_stats read_held(const struct fixture *fixture, int lines)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    struct held_reads held = {.lines_left = lines};
-    struct delivered delivered;
+    struct read_holder holder = {.lines_left = lines};
+    struct delivery delivered;
     struct loader_stats stats;
     struct err err;
     const char *rules = "read:hold@2+:shard-000000";
-    assert_ok(io_fault_open(fixture->folder, NULL, rules, &held.io, &err), &err);
-    struct log log = {.write = release_at_end, .context = &held};
-    options.io = held.io;
+    assert_ok(io_fault_open(fixture->folder, NULL, rules, &holder.io, &err), &err);
+    struct log log = {.write = release_at_end, .context = &holder};
+    options.io = holder.io;
     options.log = &log;
     options.stall_report_ns = 1000000;
-    deliver_all(&options, &delivered, &stats, NULL);
-    delivered_free(&delivered);
-    io_close(held.io);
+    consume_all(&options, &delivered, &stats, NULL);
+    delivery_free(&delivered);
+    io_close(holder.io);
     return stats;
 }
 
@@ -50,7 +50,7 @@ static void slow_reads_are_reported_as_the_limit(void **state)
     (void)state;
     struct fixture fixture;
     struct loader_stats stats;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     for (int i = 0; i < DOUBLINGS; i++) {
         stats = read_held(&fixture, 16 << i);
         if (stats.limit == LOADER_STAGE_READ)
@@ -66,16 +66,16 @@ static void one_busy_worker_is_reported_as_the_limit(void **state)
     (void)state;
     struct fixture fixture;
     struct loader_stats stats;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.workers = 1;
     options.image.width = options.image.height = 448;
     options.memory_bytes = 256 << 20;
     for (uint32_t i = 0; i < DOUBLINGS; i++) {
-        struct delivered delivered;
+        struct delivery delivered;
         options.epochs_max = (uint64_t)1 << i;
-        deliver_all(&options, &delivered, &stats, NULL);
-        delivered_free(&delivered);
+        consume_all(&options, &delivered, &stats, NULL);
+        delivery_free(&delivered);
         if (stats.limit == LOADER_STAGE_DECODE)
             break;
     }
@@ -92,7 +92,7 @@ static void a_slow_consumer_is_reported_as_the_limit(void **state)
     const struct batch *batch;
     struct loader_stats stats;
     struct err err;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     options.epochs_max = 0;
     assert_ok(loader_open(&options, &loader, &err), &err);

@@ -109,7 +109,7 @@ static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
     enum { MEMBER = 1001, TOKENS = 8 * 1000 + 700, BLOCK = 100, WINDOWS = 8 * 10 + 6 };
     static struct list list;
     struct fixture first, second;
-    struct delivered delivered[2];
+    struct delivery delivered[2];
     fixture_make_text(&first, TOKENS, MEMBER, 3);
     fixture_make_text(&second, TOKENS, MEMBER, 3);
     struct loader_options options = fixture_loader_options(&first, LOADER_TOKENS);
@@ -124,13 +124,13 @@ static void two_texts_in_one_list_deliver_the_windows_of_both(void **state)
         for (uint64_t i = 0; !tells_last && i < list.merged.shards_count; i++)
             list.shards[i].last_tokens = 0;
         list_end(&list);
-        deliver_all(&options, &delivered[tells_last], NULL, NULL);
+        consume_all(&options, &delivered[tells_last], NULL, NULL);
         assert_int_equal(delivered[tells_last].items, 2 * WINDOWS);
     }
     assert_true(delivered[0].hash == delivered[1].hash);
     assert_string_equal(delivered[0].text, delivered[1].text);
-    delivered_free(&delivered[0]);
-    delivered_free(&delivered[1]);
+    delivery_free(&delivered[0]);
+    delivery_free(&delivered[1]);
     fixture_remove(&first);
     fixture_remove(&second);
 }
@@ -207,7 +207,7 @@ static void empty_shards_change_nothing(void **state)
     enum { SAMPLES = 150, MEMBER = 1001, BLOCK = 100, TOKENS = 10 * 1000 + 1 };
     static struct list list;
     struct fixture pictures, text;
-    fixture_make_plain(&pictures, SAMPLES);
+    fixture_make_default_images(&pictures, SAMPLES);
     fixture_make_text(&text, TOKENS, MEMBER, 2);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_TOKENS; decode++) {
         bool is_text = decode == LOADER_TOKENS;
@@ -236,7 +236,7 @@ static void samples_with_equal_keys_are_delivered_with_their_own_bytes(void **st
     enum { PICTURES = 5, KEYS = 5, AGAIN = 3, SAMPLES = PICTURES + KEYS + AGAIN };
     static struct list list;
     struct fixture fixture;
-    fixture_make_plain(&fixture, PICTURES);
+    fixture_make_default_images(&fixture, PICTURES);
     list_begin(&list, &fixture);
     list_add(&list, list.opened[0], 0, 1);
     list_add_written(&list, keys, KEYS);

@@ -3,7 +3,7 @@
  * stage is reported.
  */
 #include "loader/state.h"
-#include "tests/loader/held.h"
+#include "tests/loader/held_reads.h"
 #include "tests/support/allocations.h"
 #include "tests/support/gate.h"
 
@@ -86,7 +86,7 @@ static int make_images(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.samples_per_shard = 100;
-    return fixture_set_up_as(state, &options);
+    return fixture_set_up_with_options(state, &options);
 }
 
 static void steady_state_allocates_nothing(void **state)
@@ -123,19 +123,19 @@ static void micro_batches_larger_than_the_read_ahead_are_decoded_in_parts(void *
     struct fixture fixture;
     fixture_make_text(&fixture, test_is_sanitized() ? 300000 : 1500000, 65537, 4);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
-    struct delivered tight, wide;
+    struct delivery tight, wide;
     options.text.block = 512;
     options.batching = (struct batching){.global = 256, .micro = 64, .ranks = 1};
     options.lanes = 64;
     options.run = 1;
     options.memory_bytes = 3 << 20; /* 64 windows read up to 128 KiB each */
-    deliver_all(&options, &tight, NULL, NULL);
+    consume_all(&options, &tight, NULL, NULL);
     options.memory_bytes = 256 << 20;
-    deliver_all(&options, &wide, NULL, NULL);
+    consume_all(&options, &wide, NULL, NULL);
     assert_int_equal(tight.items, wide.items);
     assert_true(tight.hash == wide.hash);
-    delivered_free(&tight);
-    delivered_free(&wide);
+    delivery_free(&tight);
+    delivery_free(&wide);
     fixture_remove(&fixture);
 }
 
@@ -315,14 +315,14 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     fixture_options.pad_bytes = LOADER_MERGE_GAP_BYTES + PAGES_BYTES;
     fixture_make_images(&fixture, &fixture_options);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct delivered delivered;
+    struct delivery delivered;
     struct loader_stats stats;
     options.position = 240;
     options.epoch = 5;
     options.epochs_max = 0;
     options.positions_max = STEP;
     intercept_io(&fixture);
-    deliver_all(&options, &delivered, &stats, NULL);
+    consume_all(&options, &delivered, &stats, NULL);
     held_reads_end(&fixture);
     assert_int_equal(delivered.items, STEP);
     assert_int_equal(strncmp(delivered.text, "5 10 0 240 ", 11), 0);
@@ -333,11 +333,11 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     assert_in_range(stats.read_bytes, wanted, wanted + STEP * (HEADERS_BYTES + PAGES_BYTES));
     assert_in_range(bytes_seen, stats.read_bytes,
                     stats.read_bytes + SHARDS * SHARD_TAIL_BYTES + LIST_BYTES);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_remove(&fixture);
 }
 
-static int read_text_from_middle(struct fixture *fixture, struct delivered *delivered,
+static int read_text_from_middle(struct fixture *fixture, struct delivery *delivered,
                                  bool lengths_are_listed)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_TOKENS);
@@ -352,7 +352,7 @@ static int read_text_from_middle(struct fixture *fixture, struct delivered *deli
     options.order = ORDER_SEQUENTIAL;
     options.positions_max = 24;
     options.position = 240;
-    deliver_all(&options, delivered, NULL, NULL);
+    consume_all(&options, delivered, NULL, NULL);
     held_reads_end(fixture);
     return files_opened;
 }
@@ -362,7 +362,7 @@ static void starting_mid_text_opens_only_the_needed_shards(void **state)
     (void)state;
     enum { SHARDS = 20 };
     struct fixture fixture;
-    struct delivered told, counted;
+    struct delivery told, counted;
     fixture_make_text(&fixture, SHARDS * 8 * 1000 - 300, 1001, 8);
     int opened_told = read_text_from_middle(&fixture, &told, true),
         opened_counted = read_text_from_middle(&fixture, &counted, false);
@@ -371,8 +371,8 @@ static void starting_mid_text_opens_only_the_needed_shards(void **state)
     assert_int_equal(told.items, 24);
     assert_true(told.hash == counted.hash);
     assert_string_equal(told.text, counted.text);
-    delivered_free(&told);
-    delivered_free(&counted);
+    delivery_free(&told);
+    delivery_free(&counted);
     fixture_remove(&fixture);
 }
 

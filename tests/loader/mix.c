@@ -44,15 +44,15 @@ static void a_mix_of_one_dataset_is_that_dataset(void **state)
     struct loader_source alone = {.path = fixture.folder, .weight = 7000000};
     struct loader_options plain = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct loader_options mix = mix_options(&fixture, &alone, 1, LOADER_IMAGE);
-    struct delivered a, b;
+    struct delivery a, b;
     struct cursor at_a, at_b;
-    deliver_all(&plain, &a, NULL, &at_a);
-    deliver_all(&mix, &b, NULL, &at_b);
+    consume_all(&plain, &a, NULL, &at_a);
+    consume_all(&mix, &b, NULL, &at_b);
     assert_string_equal(a.text, b.text);
     assert_true(a.hash == b.hash);
     assert_memory_equal(&at_a, &at_b, sizeof at_a);
-    delivered_free(&a);
-    delivered_free(&b);
+    delivery_free(&a);
+    delivery_free(&b);
     fixture_remove(&fixture);
 }
 
@@ -110,11 +110,11 @@ static void datasets_are_listed_with_weights_and_counts(void **state)
     struct loader_source mix[2] = {{pair[0].folder, 500000}, {pair[1].folder, 250000}};
     struct loader_options options = mix_options(&pair[0], mix, 2, LOADER_BYTES);
     struct loader *loader;
-    struct delivered delivered = {0};
+    struct delivery delivered = {0};
     struct err err;
     const struct loader_dataset *list;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    deliver(loader, &delivered, UINT64_MAX);
+    consume(loader, &delivered, UINT64_MAX);
     assert_int_equal(loader_datasets(loader, &list), 2);
     assert_int_equal(list[0].weight, 2);
     assert_int_equal(list[1].weight, 1);
@@ -127,7 +127,7 @@ static void datasets_are_listed_with_weights_and_counts(void **state)
                 sampler_mix_fingerprint(fingerprints, weights, 2));
     assert_true(loader_cursor(loader).fingerprint == loader_shape(loader).fingerprint);
     loader_close(loader);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     remove_pair(pair);
 }
 
@@ -186,11 +186,11 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
     struct log log = {.write = expect_path, .context = &pair[1]};
     options.log = &log;
     struct loader *loader;
-    struct delivered delivered = {0};
+    struct delivery delivered = {0};
     struct err err;
     const struct loader_bad_sample *bad;
     assert_ok(loader_open(&options, &loader, &err), &err);
-    deliver(loader, &delivered, UINT64_MAX);
+    consume(loader, &delivered, UINT64_MAX);
     uint64_t count = loader_quarantine(loader, &bad);
     assert_true(count > 20);
     for (uint64_t i = 0; i < count; i++) {
@@ -198,7 +198,7 @@ static void substitutes_come_from_the_bad_samples_dataset(void **state)
         assert_true(bad[i].substitute < 20 && bad[i].substitute % 4 != 0);
     }
     loader_close(loader);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     remove_pair(pair);
 }
 

@@ -19,7 +19,7 @@ enum { SAMPLES = 200, BAD = 77, WIDTH = 20, HEIGHT = 16, PICTURE_BYTES = WIDTH *
 static int make_data(void **state)
 {
     static struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     *state = &fixture;
     return 0;
 }
@@ -66,7 +66,7 @@ static void check_pixels(const uint8_t *mixture, const uint8_t *own, const uint8
 {
     for (uint32_t i = 0; i < PICTURE_BYTES; i++) {
         uint32_t x = i / 3 % WIDTH, y = i / 3 / WIDTH;
-        double part = choice.own_weight / 256.0, expected = own[i];
+        double part = choice.weight / 256.0, expected = own[i];
         if (choice.kind == MIXUP_BLEND)
             expected = floor(own[i] * part + other[i] * (1 - part) + 0.5);
         if (choice.kind == MIXUP_PASTE && x - choice.box.x < choice.box.width &&
@@ -160,7 +160,7 @@ static void a_substitute_is_mixed_as_its_original(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
     struct loader_options options = mixed(&fixture);
     struct counts counts = check_all(options);
@@ -181,11 +181,11 @@ static void a_failed_batch_is_reported_and_not_mixed(void **state)
     (void)state;
     struct fixture fixture;
     struct err err;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
     struct loader_options options = mixed(&fixture);
     options.bad_policy = LOADER_BAD_STOP;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     fixture_remove(&fixture);
 }
 

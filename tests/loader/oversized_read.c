@@ -26,11 +26,11 @@ static void a_sample_larger_than_the_budget_is_an_error_not_a_hang(void **state)
     assert_non_null(strstr(err.advice, "more memory"));
     loader_close(loader);
     options.decode = LOADER_IMAGE; /* the picture by itself fits */
-    struct delivered delivered;
+    struct delivery delivered;
     options.memory_bytes = 8 << 20;
-    deliver_all(&options, &delivered, NULL, NULL);
+    consume_all(&options, &delivered, NULL, NULL);
     assert_int_equal(delivered.items, 8);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
     fixture_remove(&fixture);
 }
 
@@ -41,27 +41,27 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     (void)state;
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(96);
-    fixture_options.large = 41;
+    fixture_options.oversized_sample = 41;
     fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
     fixture_set_listed_mean_bytes(&fixture, 1000);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(&fixture, decode);
-        struct delivered tight, wide;
+        struct delivery tight, wide;
         struct err err;
         options.epochs_max = 2;
         options.memory_bytes = 12 << 20;
-        assert_int_equal(deliver_to_error(&options, &err), -ENOBUFS);
+        assert_int_equal(consume_until_error(&options, &err), -ENOBUFS);
         assert_non_null(strstr(err.advice, "more memory"));
         options.memory_bytes = 24 << 20;
-        deliver_all(&options, &tight, NULL, NULL);
+        consume_all(&options, &tight, NULL, NULL);
         assert_int_equal(tight.items, 2 * 96);
         options.memory_bytes = 256 << 20;
         options.workers = 1;
-        deliver_all(&options, &wide, NULL, NULL);
+        consume_all(&options, &wide, NULL, NULL);
         assert_true(tight.hash == wide.hash);
-        delivered_free(&tight);
-        delivered_free(&wide);
+        delivery_free(&tight);
+        delivery_free(&wide);
     }
     fixture_remove(&fixture);
 }
@@ -72,7 +72,7 @@ static void an_oversized_sample_frees_its_memory(void **state)
     (void)state;
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(24);
-    fixture_options.large = 13;
+    fixture_options.oversized_sample = 13;
     fixture_options.oversized_bytes = 12 << 20;
     fixture_make_images(&fixture, &fixture_options);
     fixture_set_listed_mean_bytes(&fixture, 1000);
@@ -102,20 +102,20 @@ static void an_oversized_sample_frees_its_memory(void **state)
 static void assert_minimum_budget_suffices(struct loader_options options)
 {
     struct loader *loader;
-    struct delivered tight, wide;
+    struct delivery tight, wide;
     struct err err;
     options.memory_bytes = 100000;
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     const char *number = strchr(err.expected, '(');
     assert_non_null(number);
     options.memory_bytes = strtoull(number + 1, NULL, 10);
-    deliver_all(&options, &tight, NULL, NULL);
+    consume_all(&options, &tight, NULL, NULL);
     options.memory_bytes = 256 << 20;
-    deliver_all(&options, &wide, NULL, NULL);
+    consume_all(&options, &wide, NULL, NULL);
     assert_true(tight.items > 0);
     assert_true(tight.hash == wide.hash);
-    delivered_free(&tight);
-    delivered_free(&wide);
+    delivery_free(&tight);
+    delivery_free(&wide);
 }
 
 /* Samples are close enough to be read together: some continue into the next read, and unwanted ones

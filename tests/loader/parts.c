@@ -65,7 +65,7 @@ static void dropped_tail_is_never_planned(void **state)
     static uint8_t counts[3][SAMPLES];
     struct plan_options options = make_options();
     options.epochs_max = 2;
-    options.drop_tail = true;
+    options.drop_last = true;
     assert_int_equal(count_positions(options, 3, counts), 2 * 96);
     for (size_t p = 0; p < SAMPLES; p++)
         assert_int_equal(counts[1][p], p < 96);
@@ -121,9 +121,9 @@ static void impossible_plans_are_refused(void **state)
     assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
     options = make_options();
     options.samples = GLOBAL - 1;
-    options.drop_tail = true;
+    options.drop_last = true;
     assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
-    options.drop_tail = false;
+    options.drop_last = false;
     assert_int_equal(plan_init(&plan, &options, &err), 0);
 }
 

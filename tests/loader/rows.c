@@ -14,7 +14,7 @@ static void make(struct fixture *fixture, bool with_rows, bool with_class)
 {
     struct fixture_raw_options options = {
         .samples = SAMPLES, .with_rows = with_rows, .with_class = with_class};
-    fixture_make_raw(fixture, &options);
+    fixture_make_raw_images(fixture, &options);
 }
 
 /* Checks that both datasets deliver the same; stores the bytes read from each. */
@@ -22,22 +22,22 @@ static void compare_deliveries(const struct fixture *parts, const struct fixture
                                struct loader_options options, uint64_t *ret_part_bytes,
                                uint64_t *ret_whole_bytes)
 {
-    struct delivered part, whole;
+    struct delivery part, whole;
     struct loader_stats part_stats, whole_stats;
     options.io = parts->io;
     options.dataset = parts->folder;
-    deliver_all(&options, &part, &part_stats, NULL);
+    consume_all(&options, &part, &part_stats, NULL);
     options.io = wholes->io;
     options.dataset = wholes->folder;
-    deliver_all(&options, &whole, &whole_stats, NULL);
+    consume_all(&options, &whole, &whole_stats, NULL);
     assert_int_equal(part.items, SAMPLES);
     assert_string_equal(part.text, whole.text);
     assert_true(part.hash == whole.hash);
     assert_int_equal(part_stats.bad_samples_count + whole_stats.bad_samples_count, 0);
     *ret_part_bytes = part_stats.read_bytes;
     *ret_whole_bytes = whole_stats.read_bytes;
-    delivered_free(&part);
-    delivered_free(&whole);
+    delivery_free(&part);
+    delivery_free(&whole);
 }
 
 static void partial_reads_give_the_pixels_of_whole_images(void **state)
@@ -98,7 +98,7 @@ static void only_the_checksum_blocks_of_a_crops_rows_are_read(void **state)
     make(&fixture, true, false);
     for (int verify = 0; verify < 2; verify++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-        struct delivered delivered;
+        struct delivery delivered;
         struct loader_stats stats;
         uint64_t least = 0, most = 0;
         options.batching = (struct batching){.global = 4, .micro = 1, .ranks = 1};
@@ -117,11 +117,11 @@ static void only_the_checksum_blocks_of_a_crops_rows_are_read(void **state)
                              : bytes_of_rows(s, (int64_t)crop.y - margin,
                                              crop.y + crop.height + margin, verify);
         }
-        deliver_all(&options, &delivered, &stats, NULL);
+        consume_all(&options, &delivered, &stats, NULL);
         assert_int_equal(delivered.items, SAMPLES);
         assert_int_equal(stats.reads_count, SAMPLES);
         assert_in_range(stats.read_bytes, least, most);
-        delivered_free(&delivered);
+        delivery_free(&delivered);
     }
     fixture_remove(&fixture);
 }
@@ -134,7 +134,7 @@ static void exactly_the_bytes_used_are_verified(void **state)
     uint32_t width, height;
     size_t header = fixture_raw_header(SAMPLE, &width, &height, NULL), row = 3 * (size_t)width;
     struct loader_stats stats;
-    struct delivered intact, outside;
+    struct delivery intact, outside;
     struct err err;
     make(&fixture, true, true);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
@@ -143,16 +143,16 @@ static void exactly_the_bytes_used_are_verified(void **state)
     options.image.crop.center_fraction = 0.1;
     options.bad_policy = LOADER_BAD_STOP;
     assert_true(header + height / 2 * row > SHARD_BLOCK_BYTES + 16 * row);
-    deliver_all(&options, &intact, NULL, NULL);
+    consume_all(&options, &intact, NULL, NULL);
     fixture_flip_in_field(&fixture, SAMPLE, "ppm", 100);
     fixture_flip_in_field(&fixture, SAMPLE, "ppm", header + height * row - 1);
-    deliver_all(&options, &outside, &stats, NULL);
+    consume_all(&options, &outside, &stats, NULL);
     assert_true(intact.hash == outside.hash);
     fixture_flip_in_field(&fixture, SAMPLE, "ppm", header + height / 2 * row);
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "CRC32C of field \"ppm\""));
-    delivered_free(&intact);
-    delivered_free(&outside);
+    delivery_free(&intact);
+    delivery_free(&outside);
     fixture_remove(&fixture);
 }
 

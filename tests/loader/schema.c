@@ -49,7 +49,7 @@ static void labels_are_mapped_to_the_reference_by_class_name(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     static const char *const permuted[] = {"c6", "new", "c5", "c4", "c0", "c1", "c2", "c3"};
     static const int32_t expected[FIXTURE_CLASSES] = {4, 5, 6, 7, 3, 2, 0};
@@ -75,7 +75,7 @@ static void labels_without_class_names_are_unchanged(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     static const char *const names[] = {"g", "f", "e", "d", "c", "b", "a"};
     struct loader_schema reference = {.path = "train"};
@@ -97,7 +97,7 @@ static void a_class_that_the_reference_lacks_is_refused_by_name(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     static const char *const fewer[] = {"c0", "c1", "c2", "c3", "c4", "c6"};
     static const char *const twice[] = {"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c0"};
@@ -121,11 +121,11 @@ static void another_tokenizer_is_refused(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
     struct loader_schema reference = {
         .path = "train", .tokenizer = "bytes", .vocabulary = 5000, .document_end = 4999};
-    struct delivered delivered;
+    struct delivery delivered;
     options.text.block = 64;
     options.reference = &reference;
-    deliver_all(&options, &delivered, NULL, NULL);
-    delivered_free(&delivered);
+    consume_all(&options, &delivered, NULL, NULL);
+    delivery_free(&delivered);
     reference.tokenizer = "gpt2";
     assert_refused(&options, "the tokens of the dataset differ from those of train",
                    fixture.folder);
@@ -137,8 +137,8 @@ static void another_tokenizer_is_refused(void **state)
     reference.tokenizer_xxh3 = 7;
     edit_dataset_json(
         &fixture, "s/\"text\":/\"options\":{\"vocabulary_xxh3\":\"0000000000000007\"},\"text\":/");
-    deliver_all(&options, &delivered, NULL, NULL);
-    delivered_free(&delivered);
+    consume_all(&options, &delivered, NULL, NULL);
+    delivery_free(&delivered);
     edit_dataset_json(&fixture, "s/0000000000000007/0000000000000008/");
     assert_refused(&options, "the tokens of the dataset differ from those of train",
                    fixture.folder);
@@ -153,18 +153,18 @@ static void expect_substituted(const struct loader_options *options, uint64_t fi
                                const char *reason)
 {
     struct loader *loader;
-    struct delivered delivered = {0};
+    struct delivery delivered = {0};
     const struct loader_bad_sample *list;
     struct err err;
     assert_ok(loader_open(options, &loader, &err), &err);
-    deliver(loader, &delivered, UINT64_MAX);
+    consume(loader, &delivered, UINT64_MAX);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(loader_quarantine(loader, &list), count);
     assert_int_equal(list[0].ref.sample, first);
     if (!strstr(list[0].reason, reason))
         fail_msg("the reason is %s, expected %s", list[0].reason, reason);
     loader_close(loader);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
 }
 
 static void a_missing_or_too_large_label_is_a_bad_sample(void **state)
@@ -183,7 +183,7 @@ static void a_missing_or_too_large_label_is_a_bad_sample(void **state)
     options.image.requires_label = true;
     expect_substituted(&options, BAD, 1, "has no label: no field \"cls\"");
     options.bad_policy = LOADER_BAD_STOP;
-    assert_int_equal(deliver_to_error(&options, &err), -EBADMSG);
+    assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     assert_non_null(strstr(err.what, "k000033"));
     assert_non_null(strstr(err.path, ".tar"));
     fixture_remove(&fixture);

@@ -43,22 +43,22 @@ static void expect_named(const struct fixture *fixture, const char *rules, const
                          const char *path)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    struct delivered quick, stalled;
+    struct delivery quick, stalled;
     struct err err = {0};
     options.order = ORDER_SEQUENTIAL;
     options.batches_ahead = 2;
-    deliver_all(&options, &quick, NULL, NULL);
+    consume_all(&options, &quick, NULL, NULL);
     struct watch watch = {.expected = expected, .path = path};
     assert_ok(io_fault_open(fixture->folder, NULL, rules, &watch.io, &err), &err);
     struct log log = {.write = release_when_named, .context = &watch};
     options.io = watch.io;
     options.log = &log;
     options.stall_report_ns = 1000000;
-    deliver_all(&options, &stalled, NULL, NULL);
+    consume_all(&options, &stalled, NULL, NULL);
     assert_true(watch.line[0]);
     assert_true(stalled.hash == quick.hash);
-    delivered_free(&stalled);
-    delivered_free(&quick);
+    delivery_free(&stalled);
+    delivery_free(&quick);
     io_close(watch.io);
 }
 
@@ -66,7 +66,7 @@ static void a_stuck_read_is_named_and_the_run_continues_after_it(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     expect_named(&fixture, "read:hold@2+:shard-000000", "waiting for a read of ",
                  "shard-000000.tar at ");
     fixture_remove(&fixture);
@@ -76,7 +76,7 @@ static void a_stuck_index_is_named(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     expect_named(&fixture, "read:hold@1:shard-000002", "waiting for the index of a shard",
                  "shard-000002.tar");
     fixture_remove(&fixture);
@@ -91,7 +91,7 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
     char path[TEST_PATH_BYTES_MAX], rules[64];
     struct shard_field field;
     uint64_t bad = 0, other = 0;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     for (; other < 2 * A_SHARD; bad++) {
         struct philox_block block =
@@ -111,7 +111,7 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct loader *loader;
     const struct batch *batch;
@@ -151,7 +151,7 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct loader *loader;
     const struct batch *batch;
@@ -183,7 +183,7 @@ static void a_timeout_can_be_disabled(void **state)
 {
     (void)state;
     struct fixture fixture;
-    fixture_make_plain(&fixture, SAMPLES);
+    fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     const char *rules = "read:hold@2+:shard-000000";
     struct loader *loader;

@@ -140,15 +140,15 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
 {
     const struct fixture *fixture = *state;
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
-        struct delivered first = {0};
+        struct delivery first = {0};
         for (unsigned workers = 1; workers <= 4; workers++) {
             struct loader_options options = fixture_loader_options(fixture, decode);
             options.epochs_max = 2;
             options.workers = workers;
             options.batches_ahead = workers == 3 ? 2 : 0;
-            struct delivered delivered;
+            struct delivery delivered;
             struct loader_stats stats;
-            deliver_all(&options, &delivered, &stats, NULL);
+            consume_all(&options, &delivered, &stats, NULL);
             assert_int_equal(delivered.items, 2 * SAMPLES);
             assert_int_equal(stats.samples_count, 2 * SAMPLES);
             assert_true(stats.read_bytes > 0 && stats.reads_count > 0);
@@ -158,9 +158,9 @@ static void any_number_of_workers_gives_the_same_bytes(void **state)
             }
             assert_string_equal(delivered.text, first.text);
             assert_true(delivered.hash == first.hash);
-            delivered_free(&delivered);
+            delivery_free(&delivered);
         }
-        delivered_free(&first);
+        delivery_free(&first);
     }
 }
 
@@ -169,24 +169,24 @@ static void every_engine_and_cache_mode_gives_the_same_bytes(void **state)
     static const enum io_engine engines[] = {IO_ENGINE_THREADS, IO_ENGINE_URING};
     static const enum io_cache caches[] = {IO_CACHE_AUTO, IO_CACHE_ALL, IO_CACHE_NONE};
     struct loader_options options = fixture_loader_options(*state, LOADER_BYTES);
-    struct delivered reference;
-    deliver_all(&options, &reference, NULL, NULL);
+    struct delivery reference;
+    consume_all(&options, &reference, NULL, NULL);
     for (size_t i = 0; i < 12; i++) {
         struct io_options io = {.engine = engines[i % 2], .cache = caches[i / 2 % 3]};
-        struct delivered delivered;
+        struct delivery delivered;
         struct err err;
         const char *lack = engines_skip_reason(io.engine);
         if (lack)
             test_skip("%s", lack);
         options.single_pass = i >= 6;
         assert_ok(io_open("file:", &io, &options.io, &err), &err);
-        deliver_all(&options, &delivered, NULL, NULL);
+        consume_all(&options, &delivered, NULL, NULL);
         assert_string_equal(delivered.text, reference.text);
         assert_int_equal(delivered.hash, reference.hash);
-        delivered_free(&delivered);
+        delivery_free(&delivered);
         io_close(options.io);
     }
-    delivered_free(&reference);
+    delivery_free(&reference);
 }
 
 /* Stops after several steps, opens a new loader at the cursor with one worker, and takes the
@@ -196,18 +196,18 @@ static void resuming_at_any_cursor_delivers_the_rest(void **state)
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
     options.epochs_max = 2;
-    options.drop_tail = true;
-    struct delivered whole;
+    options.drop_last = true;
+    struct delivery whole;
     struct cursor whole_cursor;
-    deliver_all(&options, &whole, NULL, &whole_cursor);
+    consume_all(&options, &whole, NULL, &whole_cursor);
     assert_int_equal(whole.items, 2 * 240);
     assert_int_equal(whole_cursor.epoch, 2);
     for (uint64_t steps = 1; steps < 20; steps += 3) {
         struct loader *loader;
         struct err err;
-        struct delivered start = {0}, rest;
+        struct delivery start = {0}, rest;
         assert_ok(loader_open(&options, &loader, &err), &err);
-        deliver(loader, &start, steps * 6);
+        consume(loader, &start, steps * 6);
         struct cursor cursor = loader_cursor(loader);
         loader_close(loader);
         assert_int_equal(cursor.epoch, steps / 10);
@@ -220,16 +220,16 @@ static void resuming_at_any_cursor_delivers_the_rest(void **state)
         again.epochs_max = 2 - cursor.epoch;
         again.workers = 1;
         struct cursor end;
-        deliver_all(&again, &rest, NULL, &end);
+        consume_all(&again, &rest, NULL, &end);
         assert_int_equal(start.bytes + rest.bytes, whole.bytes);
         assert_memory_equal(whole.text, start.text, start.bytes);
         assert_memory_equal(whole.text + start.bytes, rest.text, rest.bytes);
         assert_true(end.set_digest == whole_cursor.set_digest &&
                     end.sequence_digest == whole_cursor.sequence_digest);
-        delivered_free(&start);
-        delivered_free(&rest);
+        delivery_free(&start);
+        delivery_free(&rest);
     }
-    delivered_free(&whole);
+    delivery_free(&whole);
 }
 
 static void cursor_counts_whole_steps_only(void **state)
@@ -238,19 +238,19 @@ static void cursor_counts_whole_steps_only(void **state)
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     struct loader *loader;
     struct err err;
-    struct delivered delivered = {0};
+    struct delivery delivered = {0};
     assert_ok(loader_open(&options, &loader, &err), &err);
     assert_int_equal(loader_cursor(loader).position, 0);
-    deliver(loader, &delivered, 5);
+    consume(loader, &delivered, 5);
     assert_int_equal(loader_cursor(loader).position, 0);
     assert_true(loader_cursor(loader).set_digest == 0);
-    deliver(loader, &delivered, 1);
+    consume(loader, &delivered, 1);
     assert_int_equal(loader_cursor(loader).position, 24);
     assert_true(loader_cursor(loader).set_digest != 0);
-    deliver(loader, &delivered, 7);
+    consume(loader, &delivered, 7);
     assert_int_equal(loader_cursor(loader).position, 48);
     loader_close(loader);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
 }
 
 static void a_run_covers_the_positions_from_start_to_positions_max(void **state)
@@ -288,17 +288,17 @@ static void tail_is_kept_or_dropped(void **state)
 {
     const struct fixture *fixture = *state;
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    struct delivered delivered;
-    deliver_all(&options, &delivered, NULL, NULL);
+    struct delivery delivered;
+    consume_all(&options, &delivered, NULL, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     /* the last step has all its micro-batches, but smaller ones */
     assert_int_equal(delivered.batches, 66);
-    delivered_free(&delivered);
-    options.drop_tail = true;
-    deliver_all(&options, &delivered, NULL, NULL);
+    delivery_free(&delivered);
+    options.drop_last = true;
+    consume_all(&options, &delivered, NULL, NULL);
     assert_int_equal(delivered.items, 240);
     assert_int_equal(delivered.batches, 60);
-    delivered_free(&delivered);
+    delivery_free(&delivered);
 }
 
 static void sequential_order_is_the_files_order(void **state)
@@ -353,7 +353,7 @@ static void wrong_options_are_refused_with_advice(void **state)
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     options = fixture_loader_options(fixture, LOADER_BYTES);
     options.batching = (struct batching){.global = 256, .micro = 4, .ranks = 1};
-    options.drop_tail = true;
+    options.drop_last = true;
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     assert_true(err.advice[0] != '\0');
     options = fixture_loader_options(fixture, LOADER_BYTES);

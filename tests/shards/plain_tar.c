@@ -335,7 +335,7 @@ static void an_unwritable_cache_is_no_error(void **state)
 static void optional_checksums_do_not_change_the_fingerprint(void **state)
 {
     const struct fixture *fixture = *state;
-    static const struct plain_tar_options options = {.crcs = true};
+    static const struct plain_tar_options options = {.with_crcs = true};
     struct err err;
     struct shard *shard;
     struct shard_field field;
@@ -381,7 +381,7 @@ static uint64_t count_problems(const struct fixture *fixture)
 static void verify_checks_optional_checksums(void **state)
 {
     const struct fixture *fixture = *state;
-    static const struct plain_tar_options options = {.crcs = true};
+    static const struct plain_tar_options options = {.with_crcs = true};
     struct err err;
     size_t bytes;
     tar_fixture_write(fixture, (const char *[]){"b.y", "b.x=100000", "a.x", "c.y=9", NULL});

@@ -49,7 +49,7 @@ static void set_training_options(struct run *run, struct loader_options *o)
     set_training_data(run, o);
     set_training_image(c, o);
     o->order = (enum order_kind)c->data.order;
-    o->drop_tail = true;
+    o->drop_last = true;
     o->epochs_max = 0;
     o->bad_fraction_max = 1; /* each step checks the limit instead */
     o->trace = run->options->trace;
@@ -94,7 +94,7 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.lanes = c->data.lanes;
     o.window = c->data.window;
     o.run = c->data.run;
-    o.drop_tail = false;
+    o.drop_last = false;
     o.epochs_max = 1;
     o.batching = run->data.batching;
     o.decode = c->model.type == MODEL_VIT ? LOADER_IMAGE : LOADER_TOKENS;

@@ -1,7 +1,7 @@
 /*
- * held — see held.h.
+ * held_reads — see held_reads.h.
  */
-#include "tests/loader/held.h"
+#include "tests/loader/held_reads.h"
 
 #include "loader/state.h"
 #include "tests/support/gate.h"

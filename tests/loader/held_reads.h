@@ -1,5 +1,5 @@
 /*
- * held — lets a test hold and release the reads of a fixture's engine.
+ * held_reads — lets a test hold and release the reads of a fixture's engine.
  *
  *     held_reads_begin(fixture);           // nothing is held yet
  *     held_reads_set(true);                // reads of the reader thread do not complete
@@ -9,8 +9,8 @@
  * One fixture at a time. Reads of indexes complete as usual, because only the reader of samples
  * waits with a timeout.
  */
-#ifndef MILLRACE_TESTS_LOADER_HELD_H
-#define MILLRACE_TESTS_LOADER_HELD_H
+#ifndef MILLRACE_TESTS_LOADER_HELD_READS_H
+#define MILLRACE_TESTS_LOADER_HELD_READS_H
 
 #include "tests/loader/fixture.h"
 
