@@ -4,8 +4,8 @@
  *
  * The kernel copies the bytes during submission, so most of the remaining work is the CRC, which
  * costs less than waking a worker. The reader computes it per SLICE_BYTES, while the bytes are in
- * its CPU's cache. It stays within inline_ahead_max micro-batches, because copying into cached memory
- * costs half as much. It merges reads only across gaps of up to GAP_BYTES.
+ * its CPU's cache. It stays within inline_ahead_max micro-batches, because copying into cached
+ * memory costs half as much. It merges reads only across gaps of up to GAP_BYTES.
  *
  * This mode starts after STEADY_BYTES have completed at submission and ends with the first read
  * that does not. A worker replaces samples that fail verification.

@@ -117,7 +117,7 @@ struct loader_options {
     uint64_t set_digest, sequence_digest; /* digests so far, from the cursor */
     uint64_t positions_max; /* stop after this many positions of all ranks; 0: no limit */
     uint64_t epochs_max;    /* stop after this many epochs; 0: no limit */
-    /* Drops an incomplete last step of an epoch, for training. If false, that step contains only the
+    /* Drops an incomplete last step of an epoch, for training. If false, that step contains the
      * remaining samples. */
     bool drop_last;
 

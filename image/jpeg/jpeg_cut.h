@@ -19,8 +19,8 @@
  * headers. Its samples equal those of the whole image, bit for bit.
  *
  * Only baseline or extended sequential JPEGs can be cut: 8 bits, Huffman coded, with one or
- * three components, all in the first scan. (Four components are CMYK or YCCK: their
- * planes need conversion.) Markers through the end of the part are checked, but not the contents of omitted
+ * three components, all in the first scan. (Four components are CMYK or YCCK: their planes need
+ * conversion.) Markers through the end of the part are checked, but not the contents of omitted
  * segments; conversion and `millrace verify` therefore decode whole images.
  */
 #ifndef MILLRACE_IMAGE_JPEG_JPEG_CUT_H

@@ -1,9 +1,9 @@
 /*
  * augment_color — operations that change colors without moving pixels (augment_ops.h).
  *
- * Most operations blend: (degenerate * 2^16 + factor * (value - degenerate)) / 2^16, rounded down and
- * clamped to 0..255. `degenerate` is Pillow's term (ImageEnhance) for the result at factor 0: black,
- * the pixel's gray, the mean gray, or the smoothed image.
+ * Most operations blend: (degenerate * 2^16 + factor * (value - degenerate)) / 2^16, rounded down
+ * and clamped to 0..255. `degenerate` is Pillow's term (ImageEnhance) for the result at factor 0:
+ * black, the pixel's gray, the mean gray, or the smoothed image.
  */
 #include "image/kernels/augment_ops.h"
 

@@ -2,7 +2,7 @@
  * read_arena — allocates runs of pages for read-ahead, always at the lowest free address.
  *
  *     |####|##|----|###|-------------------......
- *      allocated hole whose memory has not been touched yet
+ *      #: allocated   -: free   .: never touched
  *
  * Reusing low pages keeps resident memory near the actual read-ahead. A range's address is
  * congruent to its file offset modulo READ_ARENA_PAGE_BYTES, and ranges share no page, so an

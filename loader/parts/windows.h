@@ -4,8 +4,8 @@
  * Windows do not cross members, so a member of n tokens has (n - 1) / block windows. dataset.json
  * gives the length of each shard's last member; all others have the full length, so opening reads
  * no shard. If dataset.json lacks these lengths, windows are counted from the shards' indexes. Uses
- * a few words of memory per shard, plus one word per member if a shard's member lengths differ. Immutable once open, so
- * any thread may use it.
+ * a few words of memory per shard, plus one word per member if a shard's member lengths differ.
+ * Immutable once open, so any thread may use it.
  */
 #ifndef MILLRACE_LOADER_PARTS_WINDOWS_H
 #define MILLRACE_LOADER_PARTS_WINDOWS_H

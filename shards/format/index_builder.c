@@ -110,8 +110,7 @@ static int find_or_add_extension(struct shard_index_builder *builder, const char
         return err_set(err, -ENAMETOOLONG, "extension \"%s\" is empty or longer than %d bytes",
                        extension, SHARD_EXTENSION_BYTES_MAX - 1);
     if (builder->fields == SHARD_FIELDS_MAX)
-        return err_set(err, -E2BIG,
-                       "extension \"%s\" exceeds the limit: it would be number %d of the shard",
+        return err_set(err, -E2BIG, "too many extensions: \"%s\" would be number %d of the shard",
                        extension, SHARD_FIELDS_MAX + 1);
     strcpy(builder->extensions[builder->fields], extension);
     *ret_field = builder->fields++;

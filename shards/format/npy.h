@@ -21,8 +21,8 @@ struct npy {
     uint32_t header_bytes;
 };
 
-/* bytes: the start of the file, including the whole header. file_bytes must match the header. -EBADMSG
- * with the offset; -ENOTSUP: Fortran order, more than one dimension, other dtypes. */
+/* bytes: the start of the file, including the whole header. file_bytes must match the header.
+ * -EBADMSG with the offset; -ENOTSUP: Fortran order, more than one dimension, other dtypes. */
 int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
                       const char *path, struct npy *ret_npy, struct err *err);
 

@@ -1,5 +1,5 @@
 /*
- * augment — tests: operations compared with Pillow, choices compared with their specification, and
+ * augment — compares operations with Pillow, choices with their specification, and results with
  * golden hashes.
  */
 #include "image/augment.h"
@@ -107,8 +107,8 @@ static void rows_may_have_a_stride(void **state)
     }
 }
 
-/* Applies an operation to a small image with contiguous rows and with padded ones: the pixels are
- * the same, and the padding is not written. */
+/* Checks that an operation gives the same pixels with contiguous and with padded rows, and does not
+ * write the padding. */
 static void check_size(struct augment_step step, uint32_t width, uint32_t height)
 {
     enum { PADDING = 7, FILLER = 0x5a };

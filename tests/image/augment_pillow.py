@@ -17,7 +17,7 @@ def affine(*matrix):
 
 
 def hue(turn):
-    """In real numbers, as colorsys defines it."""
+    """Rotates the hue in real numbers, with colorsys's definition."""
     out = bytearray()
     for pixel in source.getdata():
         most, least = max(pixel), min(pixel)
@@ -32,7 +32,7 @@ def hue(turn):
     return Image.frombytes("RGB", source.size, bytes(out))
 
 
-def answer(op, value):
+def pillow_result(op, value):
     factor = value / 65536
     return {
         "identity": lambda: source,
@@ -60,7 +60,7 @@ size = 3 * width * height
 assert len(given) == size * len(lines), (len(given), len(lines))
 for i, line in enumerate(lines):
     op, value = line.split()
-    wanted = answer(op, int(value)).tobytes()
+    wanted = pillow_result(op, int(value)).tobytes()
     worst = max(abs(a - b) for a, b in zip(wanted, given[i * size:(i + 1) * size]))
     if worst > (0 if op in exact else 1):
         print(f"{line}: {worst} levels away", file=sys.stderr)

@@ -1,6 +1,6 @@
 /*
- * color — tests: all kernels that this processor supports compared with T.871's formula on every
- * triple of bytes, and a golden hash.
+ * color — compares all supported kernels with T.871's formula on every triple of bytes, and the
+ * result with a golden hash.
  */
 #include "image/kernels/color.h"
 

@@ -15,7 +15,8 @@ static const uint8_t big[] = {
 static const uint8_t little[] = {'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0,
                                  1,   0,   18,  1,   3, 0, 1,   0,   0,  0, 8, 0, 0, 0};
 
-static uint32_t changed(const uint8_t *segment, size_t bytes, size_t at, uint8_t value)
+static uint32_t orientation_with_byte(const uint8_t *segment, size_t bytes, size_t at,
+                                      uint8_t value)
 {
     uint8_t *copy = malloc(bytes); /* exact size, so that a sanitizer detects overreads */
     assert_non_null(copy);
@@ -36,14 +37,15 @@ static void orientation_is_read_in_both_byte_orders(void **state)
 static void invalid_orientations_are_treated_as_upright(void **state)
 {
     (void)state;
-    assert_int_equal(changed(big, sizeof big, 37, 0), 1);
-    assert_int_equal(changed(big, sizeof big, 37, 9), 1);
-    assert_int_equal(changed(big, sizeof big, 37, 3), 3);
-    assert_int_equal(changed(big, sizeof big, 31, 4), 1);    /* type LONG */
-    assert_int_equal(changed(big, sizeof big, 35, 2), 1);    /* count 2 */
-    assert_int_equal(changed(big, sizeof big, 9, 43), 1);    /* not TIFF */
-    assert_int_equal(changed(big, sizeof big, 6, 'I'), 1);   /* byte order "IM" */
-    assert_int_equal(changed(big, sizeof big, 10, 0xff), 1); /* a directory offset out of range */
+    assert_int_equal(orientation_with_byte(big, sizeof big, 37, 0), 1);
+    assert_int_equal(orientation_with_byte(big, sizeof big, 37, 9), 1);
+    assert_int_equal(orientation_with_byte(big, sizeof big, 37, 3), 3);
+    assert_int_equal(orientation_with_byte(big, sizeof big, 31, 4), 1);  /* type LONG */
+    assert_int_equal(orientation_with_byte(big, sizeof big, 35, 2), 1);  /* count 2 */
+    assert_int_equal(orientation_with_byte(big, sizeof big, 9, 43), 1);  /* not TIFF */
+    assert_int_equal(orientation_with_byte(big, sizeof big, 6, 'I'), 1); /* byte order "IM" */
+    assert_int_equal(orientation_with_byte(big, sizeof big, 10, 0xff),
+                     1); /* a directory offset out of range */
 }
 
 static void truncated_or_damaged_exif_is_read_within_its_segment(void **state)
@@ -58,7 +60,7 @@ static void truncated_or_damaged_exif_is_read_within_its_segment(void **state)
     }
     for (size_t at = 0; at < sizeof big; at++) {
         for (int value = 0; value < 256; value++) {
-            uint32_t orientation = changed(big, sizeof big, at, (uint8_t)value);
+            uint32_t orientation = orientation_with_byte(big, sizeof big, at, (uint8_t)value);
             assert_in_range(orientation, 1, 8);
         }
     }

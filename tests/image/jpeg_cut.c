@@ -27,8 +27,8 @@ static struct image_rect random_part(uint32_t width, uint32_t height, uint64_t n
 
 /* The area that is decoded for a part: the segments that can be cut out, or else the whole
  * image. */
-static struct image_rect decoded_for(const void *data, size_t bytes, struct image_rect whole,
-                                     struct image_rect part, bool *ret_cut)
+static struct image_rect decoded_area(const void *data, size_t bytes, struct image_rect whole,
+                                      struct image_rect part, bool *ret_cut)
 {
     struct jpeg_headers headers;
     struct jpeg_cut_grid grid;
@@ -59,7 +59,7 @@ static void check_decoded(const struct jpeg_planes *planes, struct image_rect de
 }
 
 /* Compares count random parts of a file with the whole. Checks that every part that can be cut is
- * cut, and returns the number of those. */
+ * cut; returns the number of such parts. */
 static size_t compare_parts(const void *data, size_t bytes, const void *original,
                             size_t original_bytes, size_t count, const char *name)
 {
@@ -76,9 +76,9 @@ static size_t compare_parts(const void *data, size_t bytes, const void *original
         assert_ok(jpeg_decode_part(some, &part, &parts, &err), &err);
         test_compare_region(&whole, &parts, part, name);
         bool cut;
-        check_decoded(&parts,
-                      decoded_for(data, bytes, (struct image_rect){0, 0, whole.width, whole.height},
-                                  part, &cut));
+        check_decoded(&parts, decoded_area(data, bytes,
+                                           (struct image_rect){0, 0, whole.width, whole.height},
+                                           part, &cut));
         cut_count += cut;
     }
     jpeg_decoder_close(full);

@@ -1,4 +1,4 @@
-"""jpeg_headers.py FOLDER: what djpeg traces of each file's headers, and Pillow of its profile and orientation, a line each by name:
+"""jpeg_headers.py FOLDER: prints for each file, in name order, djpeg's trace of its headers and Pillow's profile and orientation:
 
     SOF WIDTH HEIGHT RESTART FACTORS JFIF ADOBE ICC_BYTES ORIENTATION
 """

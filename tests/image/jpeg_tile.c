@@ -14,7 +14,7 @@
 
 #include <jpeglib.h>
 
-/* All coefficients of a file; each component's follow its quantization table; malloc'ed. */
+/* Returns each component's quantization table and coefficients; malloc'ed. */
 static void *read_coefficients(const void *data, size_t bytes, size_t *ret_bytes)
 {
     struct jpeg_decompress_struct codec;
@@ -69,12 +69,12 @@ static void check_same_content(const unsigned char *data, size_t bytes, const st
     void *a = read_coefficients(data, bytes, &a_bytes);
     void *b = read_coefficients(tiled->data, tiled->bytes, &b_bytes);
     if (a_bytes != b_bytes || memcmp(a, b, a_bytes))
-        fail_msg("%s: other coefficients", path);
+        fail_msg("%s: coefficients differ", path);
     struct str before = read_metadata(data, bytes),
                after = read_metadata((unsigned char *)tiled->data, tiled->bytes);
     if (before.bytes != after.bytes ||
         (before.bytes > 0 && memcmp(before.data, after.data, before.bytes)))
-        fail_msg("%s: other metadata", path);
+        fail_msg("%s: metadata differs", path);
     free(a);
     free(b);
     str_deinit(&before);
@@ -89,7 +89,7 @@ static void check_grid(const struct str *tiled, const char *path)
     assert_ok(jpeg_read_headers(tiled->data, tiled->bytes, tiled->bytes, path, &headers, &err),
               &err);
     if (!jpeg_cut_grid_of(&headers, &grid))
-        fail_msg("%s can't be cut", path);
+        fail_msg("%s cannot be cut", path);
 }
 
 static void coefficients_and_metadata_are_preserved(void **state)
@@ -156,7 +156,7 @@ static void djpeg_sees_the_same_pixels(void **state)
         unsigned char *data = test_read_file(path, &bytes);
         assert_ok(jpeg_tile(data, bytes, codings[i / 4], &tiled, &is_tiled, &err), &err);
         if (!is_tiled)
-            fail_msg("%s, %u x %u is kept as it is", codings[i / 4], side[0], side[1]);
+            fail_msg("%s, %u x %u is not tiled", codings[i / 4], side[0], side[1]);
         check_grid(&tiled, codings[i / 4]);
         snprintf(path, sizeof path, "%s/b.jpg", folder);
         file = fopen(path, "wb");
@@ -165,7 +165,7 @@ static void djpeg_sees_the_same_pixels(void **state)
         assert_int_equal(fclose(file), 0);
         if (test_run("cd '%s' && djpeg a.jpg >a.pnm && djpeg b.jpg >b.pnm && cmp a.pnm b.pnm",
                      folder))
-            fail_msg("%s, %u x %u: other pixels", codings[i / 4], side[0], side[1]);
+            fail_msg("%s, %u x %u: pixels differ", codings[i / 4], side[0], side[1]);
         free(data);
         free(rgb);
         str_deinit(&tiled);

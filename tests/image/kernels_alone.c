@@ -215,7 +215,7 @@ int main(void)
 {
     int passes = count_differing_passes(), lines = count_differing_lines(),
         blends = count_differing_blends(), transforms = count_differing_transforms();
-    printf("%s: %d of %d passes, %d lines of colours, %d blends and %d inverse DCTs differ from "
+    printf("%s: %d of %d passes, %d lines of colors, %d blends and %d inverse DCTs differ from "
            "plain C\n",
            image_kernels_name(image_kernels_best()), passes, PASSES, lines, blends, transforms);
     uint64_t augmented = hash_augmented(), mixed = hash_mixed(), decoded = hash_decoded();

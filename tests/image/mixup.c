@@ -1,6 +1,6 @@
 /*
- * mixup — tests: draws compared with closed forms and numpy, boxes and blends compared with their
- * specification, golden hashes.
+ * mixup — compares draws with closed forms and numpy, boxes and blends with their specification,
+ * and results with golden hashes.
  */
 #include "image/mixup.h"
 
@@ -100,7 +100,7 @@ static void numpy_draws_the_same_distribution(void **state)
 
 enum { SAMPLES = 20000, WIDTH = 97, HEIGHT = 64 };
 
-/* How many of SAMPLES samples are mixed in this way. */
+/* Counts the samples, of SAMPLES, that are mixed in this way. */
 static unsigned count_kind(struct mixup_options options, enum mixup_kind kind)
 {
     struct mixup *mixup = open_mixup(options);

@@ -49,7 +49,7 @@ static uint8_t *run_millrace(const struct request *request, struct image_rect *r
     return rgb;
 }
 
-/* Runs all requests through both and stores the PSNR of each. */
+/* Runs each request through millrace and Pillow; stores the PSNR between the results. */
 static void compare(const struct request *requests, size_t count, double *psnr)
 {
     const char *python = test_need_python("PIL");

@@ -1,4 +1,4 @@
-"""Pillow's answer: each line of stdin is `orient? x y width height out_width out_height path`; raw RGB goes to OUT."""
+"""Resizes with Pillow: each line of stdin is `orient? x y width height out_width out_height path`; raw RGB goes to OUT."""
 import sys
 
 from PIL import Image, ImageOps

@@ -84,7 +84,7 @@ static void files_of_all_kinds_match_pillow(void **state)
             wanted_bytes != (size_t)3 * width * height)
             fail_msg("%s: %u x %u", name, our_width, our_height);
         if (memcmp(rgb, wanted, wanted_bytes))
-            fail_msg("%s: other pixels", name);
+            fail_msg("%s: pixels differ", name);
         free(data);
         free(wanted);
         count++;

@@ -1,7 +1,7 @@
-"""PNG and WebP files of many kinds into FOLDER, and what Pillow makes of them: `NAME.rgb`, upright RGB.
+"""pixels_cases.py FOLDER: writes PNG and WebP files of many kinds, and Pillow's decoding of each as `NAME.rgb` (upright RGB).
 
-PNG files come from a writer of our own, as Pillow neither interlaces nor writes every depth. Prints `NAME width height` a line,
-as seen; then `! NAME` for files that must be refused."""
+This script has its own PNG writer, because Pillow neither interlaces nor writes every depth. Prints a line `NAME width height`
+(upright) per file, then `! NAME` for files that must be refused."""
 import pathlib
 import random
 import struct

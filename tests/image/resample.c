@@ -1,6 +1,6 @@
 /*
- * resample — coefficients are compared with their definition in real numbers, and passes of all
- * kernels that this processor supports with a plain sum and with each other; golden hashes.
+ * resample — compares coefficients with their definition in real numbers, the passes of all
+ * supported kernels with a plain sum and with each other, and results with golden hashes.
  */
 #include "image/kernels/resample.h"
 
@@ -95,9 +95,9 @@ static void coefficients_follow_the_triangle_filter(void **state)
             for (uint32_t x = 0; x < shape->source_count; x++) {
                 double wanted = fmax(0, half_width - fabs(x + 0.5 - center)) / total * ONE;
                 bool inside = x >= plan.first[i] && x < plan.first[i] + plan.taps[i];
-                double is =
+                double actual =
                     inside ? plan.coefficients[(size_t)i * plan.taps_max + x - plan.first[i]] : 0;
-                assert_true(fabs(is - wanted) <= 1.0001);
+                assert_true(fabs(actual - wanted) <= 1.0001);
             }
         }
     }

@@ -11,19 +11,19 @@
 /* ---- Fixtures. ---- */
 
 /* dataset.json claims large samples, so few are read ahead at first. */
-static int make_few_ahead(void **state)
+static int make_short_read_ahead(void **state)
 {
     fixture_set_up(state, 100);
     fixture_set_listed_mean_bytes(*state, 2000000);
     return 0;
 }
 
-static int make_many(void **state)
+static int make_large_dataset(void **state)
 {
     return fixture_set_up(state, 400);
 }
 
-static struct loader *open_few_ahead(const struct fixture *fixture)
+static struct loader *open_short_read_ahead(const struct fixture *fixture)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
     struct loader *loader;
@@ -64,7 +64,7 @@ static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
     enum { SEEN_MAX = 64 };
     const void *seen[SEEN_MAX];
     uint32_t seen_count = 0, i;
-    struct loader *loader = open_few_ahead(*state);
+    struct loader *loader = open_short_read_ahead(*state);
     const struct batch *batch;
     struct err err;
     for (int taken = 0; taken < 200; taken++) {
@@ -76,7 +76,7 @@ static void only_batch_memory_within_the_read_ahead_is_touched(void **state)
             seen[seen_count++] = batch->fields[0].data;
         loader_release(loader, batch);
     }
-    assert_in_range(seen_count, 1, loader->reader.ahead_max + 1); /* plus the one that is held */
+    assert_in_range(seen_count, 1, loader->reader.ahead_max + 1); /* plus the consumer's */
     loader_close(loader);
 }
 
@@ -89,7 +89,7 @@ static void read_ahead_grows_after_an_underrun(void **state)
     struct err err;
     pthread_t helper;
     held_reads_begin(fixture);
-    struct loader *loader = open_few_ahead(fixture);
+    struct loader *loader = open_short_read_ahead(fixture);
     uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
     held_reads_set(true);
@@ -115,7 +115,7 @@ static void read_ahead_grows_for_a_polling_consumer(void **state)
     const struct batch *batch;
     struct err err;
     held_reads_begin(fixture);
-    struct loader *loader = open_few_ahead(fixture);
+    struct loader *loader = open_short_read_ahead(fixture);
     uint32_t at_first = loader->reader.ahead_max;
     wait_until_starved(loader, at_first);
     held_reads_set(true);
@@ -180,12 +180,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(only_batch_memory_within_the_read_ahead_is_touched,
-                                        make_few_ahead, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(read_ahead_grows_after_an_underrun, make_few_ahead,
+                                        make_short_read_ahead, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(read_ahead_grows_after_an_underrun, make_short_read_ahead,
                                         fixture_tear_down),
-        cmocka_unit_test_setup_teardown(read_ahead_grows_for_a_polling_consumer, make_few_ahead,
-                                        fixture_tear_down),
-        cmocka_unit_test_setup_teardown(ten_epochs_use_no_more_memory_than_two, make_many,
+        cmocka_unit_test_setup_teardown(read_ahead_grows_for_a_polling_consumer,
+                                        make_short_read_ahead, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(ten_epochs_use_no_more_memory_than_two, make_large_dataset,
                                         fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 enum {
     SAMPLES = 200,
     BAD = 77,
-    BAD_BESIDE = 83 /* in the same micro-batch as BAD in sequential order */
+    BAD_IN_SAME_BATCH = 83 /* in the same micro-batch as BAD in sequential order */
 };
 
 /* Sample BAD has a flipped bit. */
@@ -70,7 +70,7 @@ static void flipped_bit_stops_the_run_and_is_named(void **state)
 static void the_first_bad_sample_of_a_batch_is_named(void **state)
 {
     struct fixture *fixture = *state;
-    fixture_flip_in_field(fixture, BAD_BESIDE, "jpg", 200);
+    fixture_flip_in_field(fixture, BAD_IN_SAME_BATCH, "jpg", 200);
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
         struct err err;
@@ -188,7 +188,7 @@ static void expect_skipped(struct loader_options options, const char *reason)
             assert_false(item->substituted);
             assert_int_equal(item->fields_count,
                              options.decode == LOADER_BYTES && !item->skipped ? 2 : 0);
-            /* the other items keep their places */
+            /* skipping moves no other item */
             if (options.decode == LOADER_IMAGE && !item->skipped)
                 assert_int_equal(((const int32_t *)batch->fields[1].data)[i],
                                  item->ref.sample % FIXTURE_CLASSES);
@@ -198,7 +198,7 @@ static void expect_skipped(struct loader_options options, const char *reason)
         loader_release(loader, batch);
     }
     assert_ok(status, &err);
-    assert_int_equal(items, SAMPLES); /* including the empty place */
+    assert_int_equal(items, SAMPLES); /* including the skipped one */
     assert_int_equal(skipped, 1);
     assert_int_equal(loader_quarantine(loader, &list), 1);
     assert_int_equal(list[0].ref.sample, BAD);
@@ -258,11 +258,11 @@ static void digests_follow_the_order_despite_substitutes(void **state)
     fixture_flip_in_field(&broken, BAD, "cls", 0);
     struct delivery delivered;
     struct cursor a, b;
-    struct loader_options of_whole = fixture_loader_options(&whole, LOADER_IMAGE);
-    struct loader_options of_broken = fixture_loader_options(&broken, LOADER_IMAGE);
-    consume_all(&of_whole, &delivered, NULL, &a);
+    struct loader_options intact_options = fixture_loader_options(&whole, LOADER_IMAGE);
+    struct loader_options broken_options = fixture_loader_options(&broken, LOADER_IMAGE);
+    consume_all(&intact_options, &delivered, NULL, &a);
     delivery_free(&delivered);
-    consume_all(&of_broken, &delivered, NULL, &b);
+    consume_all(&broken_options, &delivered, NULL, &b);
     delivery_free(&delivered);
     assert_true(a.set_digest == b.set_digest && a.sequence_digest == b.sequence_digest);
     fixture_remove(&whole);
@@ -440,8 +440,7 @@ static void a_flipped_bit_in_text_spoils_the_windows_of_its_block(void **state)
     (void)state;
     struct fixture fixture;
     fixture_make_text(&fixture, 200000, 65537, 2);
-    /* member 1 has 128 + 131074 bytes in blocks of 65536; the second holds the tokens from 32704
-     * on */
+    /* member 1 has 128 + 131074 bytes in blocks of 65536; the second block starts at token 32704 */
     fixture_flip_in_field(&fixture, 1, "npy", 65536 + 1000);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_TOKENS);
     struct loader *loader;
@@ -455,10 +454,11 @@ static void a_flipped_bit_in_text_spoils_the_windows_of_its_block(void **state)
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
         for (uint32_t i = 0; i < batch->items_count; i++) {
             const struct batch_item *item = &batch->items[i];
-            bool is_hit = memcmp(item->key, "text-000001", 11) == 0 &&
-                          (item->window + 1) * 1024 >= 32704 && item->window * 1024 < 32704 + 32768;
-            assert_int_equal(item->substituted, is_hit);
-            substituted += is_hit;
+            bool is_affected = memcmp(item->key, "text-000001", 11) == 0 &&
+                               (item->window + 1) * 1024 >= 32704 &&
+                               item->window * 1024 < 32704 + 32768;
+            assert_int_equal(item->substituted, is_affected);
+            substituted += is_affected;
         }
         loader_release(loader, batch);
     }

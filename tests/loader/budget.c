@@ -46,7 +46,7 @@ static struct loader_options whole_pictures(const struct fixture *fixture,
     return options;
 }
 
-/* The maximum growth of the process. The loader uses its whole budget: the consumer takes batches
+/* Returns the maximum growth of resident memory. The loader uses its whole budget: the consumer takes batches
  * until no more are available or memory runs out. */
 static uint64_t growth_when_full(const struct loader_options *options)
 {
@@ -85,7 +85,7 @@ static void expect_growth(const struct loader_options *options, uint64_t most_by
     if (test_is_sanitized())
         return; /* sanitizers use memory themselves */
     assert_true(bytes <= most_bytes + most_bytes / 20);
-    assert_true(bytes >= most_bytes / 3); /* otherwise the test proves nothing */
+    assert_true(bytes >= most_bytes / 3); /* the budget is really used */
 }
 
 /* Decoding these pictures uses most of the memory reserved for it. */

@@ -15,14 +15,14 @@
 enum { DATASETS = 3, FIRST_EPOCH = 2, EPOCHS = 2, EPOCH_SAMPLES_MAX = 512 };
 static const uint64_t sizes[DATASETS] = {240, 35, 100}, pads[DATASETS] = {8, 16, 24};
 
-struct data {
+struct datasets {
     struct fixture fixtures[DATASETS];
     struct loader_source mix[DATASETS];
 };
 
 static int make_data(void **state)
 {
-    struct data *data = calloc(1, sizeof *data);
+    struct datasets *data = calloc(1, sizeof *data);
     for (int d = 0; d < DATASETS; d++) {
         struct fixture_options options = fixture_options_default(sizes[d]);
         options.pad_bytes = pads[d];
@@ -37,14 +37,14 @@ static int make_data(void **state)
 
 static int remove_data(void **state)
 {
-    struct data *data = *state;
+    struct datasets *data = *state;
     for (int d = 0; d < DATASETS; d++)
         fixture_remove(&data->fixtures[d]);
     free(data);
     return 0;
 }
 
-static struct loader_options options_over(const struct data *data, uint32_t datasets)
+static struct loader_options make_options(const struct datasets *data, uint32_t datasets)
 {
     struct loader_options options = fixture_loader_options(&data->fixtures[0], LOADER_BYTES);
     if (datasets > 1) {
@@ -185,11 +185,11 @@ static const struct shape shapes[] = {{1, 24, 3, false}, {1, 32, 4, false}, {1, 
 
 static void every_epoch_is_delivered_once_for_any_ranks_workers_and_resumes(void **state)
 {
-    const struct data *data = *state;
+    const struct datasets *data = *state;
     static const uint32_t ranks[] = {1, 2, 3, 4, 8};
     static struct record expected, found;
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
-        struct loader_options options = options_over(data, shapes[s].datasets);
+        struct loader_options options = make_options(data, shapes[s].datasets);
         struct cursor sums = {0};
         options.batching =
             (struct batching){.global = shapes[s].global, .micro = shapes[s].micro, .ranks = 1};

@@ -12,7 +12,7 @@
 enum { STEP = 24, MICRO = 4 };
 
 /* Waits until this many micro-batches have been read and decoded since the loader was opened. */
-static void await_ready(struct loader *loader, uint64_t count)
+static void wait_until_ready(struct loader *loader, uint64_t count)
 {
     for (bool is_there = false; !is_there; gate_pause()) {
         pthread_mutex_lock(&loader->mutex);
@@ -29,20 +29,20 @@ static void the_next_epoch_is_read_ahead(void **state)
     enum { SAMPLES = 53, EPOCHS = 7, AHEAD = 4 };
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
-    for (int drops = 0; drops <= 1; drops++) {
+    for (int drop_last = 0; drop_last <= 1; drop_last++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
-        const uint64_t steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        const uint64_t steps = drop_last ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
         const uint64_t an_epoch = steps * STEP / MICRO;
         struct loader *loader;
         const struct batch *batch;
         struct err err;
         uint64_t batches = 0, items = 0;
-        options.drop_last = drops;
+        options.drop_last = drop_last;
         options.epochs_max = EPOCHS;
         options.batches_ahead = AHEAD;
         assert_ok(loader_open(&options, &loader, &err), &err);
         int status;
-        await_ready(loader, AHEAD);
+        wait_until_ready(loader, AHEAD);
         while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
             assert_int_equal(batch->epoch, batches / an_epoch);
             assert_int_equal(batch->step, batches / (STEP / MICRO) % steps);
@@ -50,13 +50,13 @@ static void the_next_epoch_is_read_ahead(void **state)
             batches++;
             items += batch->items_count;
             loader_release(loader, batch);
-            /* the last one of this epoch, and those of the next */
+            /* the last micro-batch of this epoch, and the next epoch's */
             if (batches % an_epoch == an_epoch - 1 && batches / an_epoch < EPOCHS - 1)
-                await_ready(loader, batches + AHEAD);
+                wait_until_ready(loader, batches + AHEAD);
         }
         assert_ok(status, &err);
         assert_int_equal(batches, EPOCHS * an_epoch);
-        assert_int_equal(items, EPOCHS * (drops ? steps * STEP : SAMPLES));
+        assert_int_equal(items, EPOCHS * (drop_last ? steps * STEP : SAMPLES));
         loader_close(loader);
     }
     fixture_remove(&fixture);
@@ -69,13 +69,13 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
     enum { SAMPLES = 53 };
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
-    for (int drops = 0; drops <= 1; drops++) {
+    for (int drop_last = 0; drop_last <= 1; drop_last++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
-        const uint64_t a_step = STEP / MICRO,
-                       steps = drops ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
+        const uint64_t micros_per_step = STEP / MICRO,
+                       steps = drop_last ? SAMPLES / STEP : (SAMPLES + STEP - 1) / STEP;
         struct delivery whole;
         struct cursor end;
-        options.drop_last = drops;
+        options.drop_last = drop_last;
         options.epochs_max = 3;
         consume_all(&options, &whole, NULL, &end);
         for (uint64_t taken = steps - 1; taken <= steps + 1; taken++) {
@@ -83,7 +83,7 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
             struct delivery parts = {0};
             struct err err;
             assert_ok(loader_open(&options, &loader, &err), &err);
-            consume(loader, &parts, taken * a_step);
+            consume(loader, &parts, taken * micros_per_step);
             struct cursor cursor = loader_cursor(loader);
             loader_close(loader); /* discards what it read ahead */
             struct loader_options rest = options;

@@ -11,16 +11,16 @@
 
 enum { SAMPLES = 200 };
 
-struct named {
+struct line_counter {
     const char *path;
     int count;
 };
 
 /* Counts the lines that name the file. */
-static void count_named(void *context, enum log_level level, const char *line)
+static void count_line(void *context, enum log_level level, const char *line)
 {
-    struct named *named = context;
-    named->count += level == LOG_WARN && strstr(line, named->path);
+    struct line_counter *counter = context;
+    counter->count += level == LOG_WARN && strstr(line, counter->path);
 }
 
 static void a_truncated_shard_spoils_only_its_samples(void **state)
@@ -35,13 +35,13 @@ static void a_truncated_shard_spoils_only_its_samples(void **state)
     struct delivery delivered;
     struct loader_stats stats;
     options.bad_fraction_max = 0.9;
-    struct named named = {.path = path};
-    struct log log = {.write = count_named, .context = &named};
+    struct line_counter counter = {.path = path};
+    struct log log = {.write = count_line, .context = &counter};
     options.log = &log;
     consume_all(&options, &delivered, &stats, NULL);
     assert_int_equal(delivered.items, SAMPLES);
     assert_int_equal(stats.bad_samples_count, 37);
-    assert_int_equal(named.count, 37); /* although the keys are lost with the index */
+    assert_int_equal(counter.count, 37); /* although the keys are lost with the index */
     options.log = NULL;
     delivery_free(&delivered);
     struct err err;
@@ -52,8 +52,8 @@ static void a_truncated_shard_spoils_only_its_samples(void **state)
 }
 
 /* Loader options for the fixture's folder, with read faults. */
-static struct loader_options options_with(const struct fixture *fixture, enum loader_decode decode,
-                                          const char *rules)
+static struct loader_options options_with_faults(const struct fixture *fixture,
+                                                 enum loader_decode decode, const char *rules)
 {
     struct loader_options options = fixture_loader_options(fixture, decode);
     struct err err = {0};
@@ -74,7 +74,7 @@ static void a_damaged_shard_is_read_once(void **state)
         test_run("chmod u+w '%s/shard-000003.tar' && truncate -s 3000000 '%s/shard-000003.tar'",
                  fixture.folder, fixture.folder),
         0);
-    struct loader_options options = options_with(&fixture, LOADER_IMAGE, "seed=0");
+    struct loader_options options = options_with_faults(&fixture, LOADER_IMAGE, "seed=0");
     struct delivery delivered;
     struct loader_stats stats;
     options.epochs_max = 3;
@@ -104,7 +104,7 @@ static void a_missing_shard_ends_the_run_instead_of_substituting(void **state)
     fixture_remove(&fixture);
 }
 
-/* The same if the first read of a shard, that of its index, fails. */
+/* The second rule fails the first read of a shard, that of its index. */
 static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
 {
     (void)state;
@@ -113,7 +113,7 @@ static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
         struct fixture fixture;
         struct err err = {0};
         fixture_make_default_images(&fixture, SAMPLES);
-        struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules[i]);
+        struct loader_options options = options_with_faults(&fixture, LOADER_IMAGE, rules[i]);
         assert_int_equal(consume_until_error(&options, &err), -EIO);
         assert_non_null(strstr(err.path, i == 0 ? "shard-" : "shard-000003"));
         assert_true(err.offset >= 0);
@@ -131,7 +131,7 @@ static void a_failure_to_reap_reads_ends_the_run(void **state)
         char rules[64];
         fixture_make_default_images(&fixture, SAMPLES);
         snprintf(rules, sizeof rules, "wait:eio@%d", 13 + calls); /* opening needs some waits */
-        struct loader_options options = options_with(&fixture, LOADER_IMAGE, rules);
+        struct loader_options options = options_with_faults(&fixture, LOADER_IMAGE, rules);
         assert_int_equal(consume_until_error(&options, &err), -EIO);
         assert_int_equal(io_fault_counts(options.io).in_flight_requests, 0);
         io_close(options.io);
@@ -147,7 +147,7 @@ static void a_shrinking_file_spoils_only_its_samples(void **state)
     struct loader_stats stats;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options =
-        options_with(&fixture, LOADER_IMAGE, "read:short@40:shard-,read:short@50:shard-");
+        options_with_faults(&fixture, LOADER_IMAGE, "read:short@40:shard-,read:short@50:shard-");
     consume_all(&options, &first, &stats, NULL);
     assert_int_equal(first.items, SAMPLES);
     assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);
@@ -173,8 +173,8 @@ static void a_slow_disk_changes_neither_order_nor_bytes(void **state)
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     consume_all(&options, &quick, NULL, NULL);
     for (unsigned workers = 1; workers <= 3; workers++) {
-        options =
-            options_with(&fixture, LOADER_IMAGE, "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
+        options = options_with_faults(&fixture, LOADER_IMAGE,
+                                      "read:delay=30ms%10:shard-,read:delay=1ms,seed=4");
         options.workers = workers;
         consume_all(&options, &slow, &stats, NULL);
         assert_true(slow.hash == quick.hash);
@@ -197,7 +197,7 @@ static void samples_with_flipped_bits_get_the_same_substitutes_every_time(void *
     fixture_make_default_images(&fixture, SAMPLES);
     for (unsigned workers = 1; workers <= 3; workers++) {
         struct loader_options options =
-            options_with(&fixture, LOADER_BYTES, "read:flip%30:shard-000001,seed=2");
+            options_with_faults(&fixture, LOADER_BYTES, "read:flip%30:shard-000001,seed=2");
         options.workers = workers;
         consume_all(&options, workers == 1 ? &first : &other, &stats, NULL);
         assert_in_range(stats.bad_samples_count, 1, SAMPLES / 2);

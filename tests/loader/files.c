@@ -14,7 +14,7 @@
 
 enum { SAMPLES = 96, MICRO = 4, FILES = 24, MORE_FILES = 64, BAD_STRIDE = 5 };
 
-static struct rlimit before;
+static struct rlimit original_limit;
 
 /* Sets the limit to this many more files than are open. */
 static void limit_free_files(unsigned count)
@@ -24,20 +24,20 @@ static void limit_free_files(unsigned count)
     assert_true(lowest >= 0);
     close(lowest);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    before = limit;
+    original_limit = limit;
     limit.rlim_cur = (rlim_t)lowest + count;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 static void restore_file_limit(void)
 {
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &original_limit), 0);
 }
 
 /* Restores the limit even after a failed test. */
 static int tear_down(void **state)
 {
-    if (before.rlim_max > 0)
+    if (original_limit.rlim_max > 0)
         restore_file_limit();
     return fixture_tear_down(state);
 }
@@ -113,7 +113,7 @@ static void wait_until_idle(struct loader *loader)
     }
 }
 
-static unsigned count_files_left(void)
+static unsigned count_free_descriptors(void)
 {
     int opened[2 * MORE_FILES];
     unsigned count = 0;
@@ -125,8 +125,8 @@ static unsigned count_files_left(void)
     return count;
 }
 
-/* The same if each shard needs a second file to bypass the page cache. A consumer that holds all
- * delivered batches gets more of them, for which the loader opens some of the remaining files. */
+/* Each shard needs a second file, to bypass the page cache. If the consumer holds all delivered
+ * batches, the loader opens some of the remaining files for the next ones. */
 static void read_ahead_leaves_open_files_to_others(void **state)
 {
     const enum io_cache caches[] = {IO_CACHE_ALL, IO_CACHE_NONE};
@@ -143,11 +143,11 @@ static void read_ahead_leaves_open_files_to_others(void **state)
         limit_free_files(MORE_FILES);
         assert_ok(loader_open(&options, &loader, &err), &err);
         wait_until_idle(loader);
-        assert_in_range(count_files_left(), MORE_FILES / 4, MORE_FILES);
+        assert_in_range(count_free_descriptors(), MORE_FILES / 4, MORE_FILES);
         while (loader_ready(loader)) {
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             wait_until_idle(loader);
-            assert_in_range(count_files_left(), MORE_FILES / 8, MORE_FILES);
+            assert_in_range(count_free_descriptors(), MORE_FILES / 8, MORE_FILES);
         }
         assert_int_equal(loader_next(loader, &batch, &err), -EMFILE);
         loader_close(loader);

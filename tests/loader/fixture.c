@@ -114,7 +114,7 @@ static void name_field(struct dataset_maker *maker, const char *name)
              name);
 }
 
-/* Noise in squares, few enough that large pictures make small files. */
+/* Encodes squares of noise, so few that large pictures make small files. */
 static void encode_noise(uint64_t sample, uint32_t width, uint32_t height, struct str *jpeg)
 {
     uint32_t square = width > 64 ? 64 : 4;

@@ -25,7 +25,7 @@ struct fixture_options {
     int64_t oversized_sample; /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
-        bad_label;              /* samples with that defect; -1: none */
+        bad_label;              /* the sample with that defect; -1: none */
     uint64_t broken_jpg_stride; /* every n-th image is not a JPEG; 0: none */
 };
 
@@ -51,7 +51,7 @@ void fixture_make_raw_images(struct fixture *fixture, const struct fixture_raw_o
  * unless NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
-/* Makes dataset.json claim this mean sample size. */
+/* Sets the mean sample size in dataset.json, true or not. */
 void fixture_set_listed_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);
 

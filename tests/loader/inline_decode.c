@@ -1,6 +1,6 @@
 /*
- * inline_decode — tests undecoded samples whose reads complete immediately, as from the page cache,
- * against the same samples read in other ways.
+ * inline_decode — compares undecoded samples whose reads complete immediately, as from the page
+ * cache, with the same samples read in other ways.
  */
 #include "loader/state.h"
 #include "tests/loader/fixture.h"
@@ -13,13 +13,13 @@
 
 /* ---- An engine whose reads complete immediately, or never do. ---- */
 
-enum arrival { AT_ONCE, LATE, NOW_AND_THEN_LATE };
-enum { LATE_STRIDE = 40 }; /* one out of this many polls finds nothing */
+enum arrival { IMMEDIATE, LATE, SOMETIMES_LATE };
+enum { LATE_STRIDE = 40 }; /* one in this many polls finds nothing */
 
 static const struct io_ops *real_ops;
 static struct io_ops altered_ops;
 static enum arrival arrival;
-static atomic_int asked_count;
+static atomic_int polls_count;
 static atomic_bool refuses; /* makes new reads fail */
 
 /* A poll without a timeout returns all outstanding reads, or nothing. */
@@ -29,7 +29,7 @@ static int altered_reap(struct io_queue *queue, struct io_request **done, unsign
     if (timeout_ms != 0)
         return real_ops->reap(queue, done, count_max, count_min, timeout_ms);
     bool is_late =
-        arrival == LATE || (arrival == NOW_AND_THEN_LATE && ++asked_count % LATE_STRIDE == 0);
+        arrival == LATE || (arrival == SOMETIMES_LATE && ++polls_count % LATE_STRIDE == 0);
     return is_late ? 0 : real_ops->reap(queue, done, count_max, count_max, IO_FOREVER);
 }
 
@@ -49,7 +49,7 @@ static void intercept_reads(struct fixture *fixture, enum arrival as)
     refuses = false;
     fixture->io->ops = &altered_ops;
     arrival = as;
-    asked_count = 0;
+    polls_count = 0;
 }
 
 static void restore_reads(struct fixture *fixture)
@@ -65,7 +65,7 @@ enum {
     BAD = 150 /* late enough in sequential order to be in the steady state */
 };
 
-static int allocate_oversized(void **state)
+static int make_oversized(void **state)
 {
     struct fixture_options options = fixture_options_default(SAMPLES);
     options.pad_bytes = PAD_BYTES;
@@ -74,7 +74,7 @@ static int allocate_oversized(void **state)
 
 static int make_damaged(void **state)
 {
-    allocate_oversized(state);
+    make_oversized(state);
     fixture_flip_in_field(*state, BAD, "bin", 200);
     return 0;
 }
@@ -123,8 +123,8 @@ static void inline_decode_delivers_the_same_bytes(void **state)
     for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
         struct delivery late, at_once, mixed;
         assert_false(deliver_as(*state, LATE, policies[i], &late));
-        assert_true(deliver_as(*state, AT_ONCE, policies[i], &at_once));
-        deliver_as(*state, NOW_AND_THEN_LATE, policies[i], &mixed);
+        assert_true(deliver_as(*state, IMMEDIATE, policies[i], &at_once));
+        deliver_as(*state, SOMETIMES_LATE, policies[i], &mixed);
         assert_string_equal(at_once.text, late.text);
         assert_string_equal(mixed.text, late.text);
         assert_true(at_once.hash == late.hash && mixed.hash == late.hash);
@@ -142,7 +142,7 @@ static void a_flipped_bit_stops_the_run_with_inline_decode_too(void **state)
     char path[TEST_PATH_BYTES_MAX];
     struct err err;
     fixture_find_field(fixture, BAD, "bin", path, &field);
-    intercept_reads(fixture, AT_ONCE);
+    intercept_reads(fixture, IMMEDIATE);
     assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     restore_reads(fixture);
     assert_non_null(strstr(err.what, "\"k000150\""));
@@ -186,7 +186,7 @@ static void cached_reads_use_the_inline_read_ahead(void **state)
 {
     struct fixture *fixture = *state;
     struct loader *loader;
-    uint64_t ahead = measure_read_ahead(fixture, AT_ONCE, &loader);
+    uint64_t ahead = measure_read_ahead(fixture, IMMEDIATE, &loader);
     assert_true(loader->reader.inline_ahead_max < loader->reader.ahead_max);
     assert_int_equal(ahead, loader->reader.inline_ahead_max);
     loader_close(loader);
@@ -205,7 +205,7 @@ static void refused_reads_end_the_run_with_inline_decode(void **state)
     const struct batch *batch;
     struct err err;
     int status;
-    measure_read_ahead(fixture, AT_ONCE, &loader);
+    measure_read_ahead(fixture, IMMEDIATE, &loader);
     refuses = true;
     while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
         loader_release(loader, batch);
@@ -222,10 +222,10 @@ int main(void)
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(a_flipped_bit_stops_the_run_with_inline_decode_too,
                                         make_damaged, fixture_tear_down),
-        cmocka_unit_test_setup_teardown(cached_reads_use_the_inline_read_ahead, allocate_oversized,
+        cmocka_unit_test_setup_teardown(cached_reads_use_the_inline_read_ahead, make_oversized,
                                         fixture_tear_down),
         cmocka_unit_test_setup_teardown(refused_reads_end_the_run_with_inline_decode,
-                                        allocate_oversized, fixture_tear_down),
+                                        make_oversized, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

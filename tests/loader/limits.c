@@ -1,7 +1,7 @@
 /*
  * limits — tests that the statistics name the stage that limits a loader.
  *
- * Each stage is slowed down more and more until the machine's other delays no longer hide it.
+ * Each stage is slowed down until the machine's other delays no longer hide it.
  */
 #include "io/faults/io_fault.h"
 #include "tests/loader/fixture.h"

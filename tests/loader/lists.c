@@ -65,7 +65,7 @@ static void list_add(struct list *list, const struct dataset *dataset, uint64_t 
 
 /* Adds a shard of samples with these keys; the class of each is its number in the list. count 0: an
  * empty shard. */
-static void list_add_written(struct list *list, const char *const *keys, uint64_t count)
+static void list_add_new_shard(struct list *list, const char *const *keys, uint64_t count)
 {
     struct dataset_shard *shard = add_shard(list);
     struct shard_writer *writer;
@@ -185,18 +185,18 @@ static void expect_each_once(struct loader_options options, uint32_t ranks, uint
         assert_int_equal(seen[i], 1);
 }
 
-/* Adds the fixture's shards, and empty ones: before the first, two in the middle, after the
- * last. */
+/* Adds the fixture's shards and four empty shards: one at the start, two in the middle, one at the
+ * end. */
 static void add_empty_shards(struct list *list, const struct fixture *fixture)
 {
     list_begin(list, fixture);
     const struct dataset *dataset = list->opened[0];
-    list_add_written(list, NULL, 0);
+    list_add_new_shard(list, NULL, 0);
     list_add(list, dataset, 0, 2);
-    list_add_written(list, NULL, 0);
-    list_add_written(list, NULL, 0);
+    list_add_new_shard(list, NULL, 0);
+    list_add_new_shard(list, NULL, 0);
     list_add(list, dataset, 2, dataset->shards_count);
-    list_add_written(list, NULL, 0);
+    list_add_new_shard(list, NULL, 0);
     list->merged.text.tokens = dataset->text.tokens;
     list_end(list);
 }
@@ -239,8 +239,8 @@ static void samples_with_equal_keys_are_delivered_with_their_own_bytes(void **st
     fixture_make_default_images(&fixture, PICTURES);
     list_begin(&list, &fixture);
     list_add(&list, list.opened[0], 0, 1);
-    list_add_written(&list, keys, KEYS);
-    list_add_written(&list, again, AGAIN);
+    list_add_new_shard(&list, keys, KEYS);
+    list_add_new_shard(&list, again, AGAIN);
     list_end(&list);
     for (int shuffled = 0; shuffled < 2; shuffled++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);

@@ -15,7 +15,7 @@
 
 /* ---- A counting engine on top of one that holds reads. ---- */
 
-static const struct io_ops *below_ops;
+static const struct io_ops *inner_ops;
 static struct io_ops counting_ops;
 static atomic_int reads_seen, files_opened;
 static atomic_uint_least64_t bytes_seen;
@@ -47,8 +47,8 @@ static int counting_reap(struct io_queue *queue, struct io_request **done, unsig
 {
     /* while reads are held back, nothing else may be in flight */
     bool waits_for_held = held_back_count > 0 && timeout_ms != IO_FOREVER;
-    int reaped = waits_for_held ? below_ops->reap(queue, done, count_max, 0, 0)
-                                : below_ops->reap(queue, done, count_max, count_min, timeout_ms);
+    int reaped = waits_for_held ? inner_ops->reap(queue, done, count_max, 0, 0)
+                                : inner_ops->reap(queue, done, count_max, count_min, timeout_ms);
     if (reaped >= 0 && timeout_ms != IO_FOREVER)
         reaped = hold_back_first_read(done, reaped, count_max);
     if (waits_for_held && reaped == 0)
@@ -65,14 +65,14 @@ static int counting_file_open(struct io *io, const char *path, struct io_file **
                               struct err *err)
 {
     atomic_fetch_add(&files_opened, 1);
-    return below_ops->file_open(io, path, ret_file, err);
+    return inner_ops->file_open(io, path, ret_file, err);
 }
 
 static void intercept_io(struct fixture *fixture)
 {
     held_reads_begin(fixture);
-    below_ops = fixture->io->ops;
-    counting_ops = *below_ops;
+    inner_ops = fixture->io->ops;
+    counting_ops = *inner_ops;
     counting_ops.reap = counting_reap;
     counting_ops.file_open = counting_file_open;
     fixture->io->ops = &counting_ops;
@@ -276,7 +276,7 @@ static void closing_does_not_wait_for_stuck_reads(void **state)
                 loader_release(loader, batch);
         }
         held_reads_set(true);
-        /* so that one more is read */
+        /* so that the loader reads one more batch */
         if (taken > 0)
             loader_release(loader, batch);
         held_reads_wait();
@@ -362,16 +362,16 @@ static void starting_mid_text_opens_only_the_needed_shards(void **state)
     (void)state;
     enum { SHARDS = 20 };
     struct fixture fixture;
-    struct delivery told, counted;
+    struct delivery listed, counted;
     fixture_make_text(&fixture, SHARDS * 8 * 1000 - 300, 1001, 8);
-    int opened_told = read_text_from_middle(&fixture, &told, true),
+    int opened_listed = read_text_from_middle(&fixture, &listed, true),
         opened_counted = read_text_from_middle(&fixture, &counted, false);
-    assert_in_range(opened_told, 2, 3); /* dataset.json, a shard or two */
+    assert_in_range(opened_listed, 2, 3); /* dataset.json, a shard or two */
     assert_in_range(opened_counted, SHARDS + 1, SHARDS + 3);
-    assert_int_equal(told.items, 24);
-    assert_true(told.hash == counted.hash);
-    assert_string_equal(told.text, counted.text);
-    delivery_free(&told);
+    assert_int_equal(listed.items, 24);
+    assert_true(listed.hash == counted.hash);
+    assert_string_equal(listed.text, counted.text);
+    delivery_free(&listed);
     delivery_free(&counted);
     fixture_remove(&fixture);
 }

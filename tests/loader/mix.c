@@ -1,6 +1,6 @@
 /*
- * mix — tests several datasets behind one loader, which differ in everything that depends on the
- * key; datasets that do not match are refused.
+ * mix — tests loaders of several datasets: each dataset has its own order and crops, and datasets
+ * that do not match are refused.
  */
 #include "tests/loader/fixture.h"
 

@@ -30,12 +30,12 @@ static int remove_data(void **state)
     return 0;
 }
 
-static const struct mixup_options both_ways = {0.4, 1, 0.9, 0.5};
+static const struct mixup_options mixup_and_cutmix = {0.4, 1, 0.9, 0.5};
 
-static struct loader_options mixed(const struct fixture *fixture)
+static struct loader_options make_mixup_options(const struct fixture *fixture)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
-    options.image.mixup = both_ways;
+    options.image.mixup = mixup_and_cutmix;
     return options;
 }
 
@@ -134,7 +134,7 @@ static struct counts check_all(struct loader_options options)
 
 static void each_image_is_mixed_with_the_previous_one(void **state)
 {
-    struct loader_options options = mixed(*state);
+    struct loader_options options = make_mixup_options(*state);
     struct counts counts = check_all(options);
     assert_int_equal(counts.alone, 4); /* micro-batches of one item have no partner */
     assert_int_equal(counts.blended + counts.pasted + counts.left, SAMPLES - 4);
@@ -149,7 +149,7 @@ static void each_image_is_mixed_with_the_previous_one(void **state)
 
 static void starting_mid_step_mixes_the_delivered_items(void **state)
 {
-    struct loader_options options = mixed(*state);
+    struct loader_options options = make_mixup_options(*state);
     options.position = 24 + 13;
     options.positions_max = 60;
     struct counts counts = check_all(options);
@@ -162,7 +162,7 @@ static void a_substitute_is_mixed_as_its_original(void **state)
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    struct loader_options options = mixed(&fixture);
+    struct loader_options options = make_mixup_options(&fixture);
     struct counts counts = check_all(options);
     assert_int_equal(counts.alone + counts.blended + counts.pasted + counts.left, SAMPLES);
     /* skipped samples are never partners */
@@ -183,13 +183,13 @@ static void a_failed_batch_is_reported_and_not_mixed(void **state)
     struct err err;
     fixture_make_default_images(&fixture, SAMPLES);
     fixture_flip_in_field(&fixture, BAD, "jpg", 200);
-    struct loader_options options = mixed(&fixture);
+    struct loader_options options = make_mixup_options(&fixture);
     options.bad_policy = LOADER_BAD_STOP;
     assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
     fixture_remove(&fixture);
 }
 
-/* ---- The same bits. ---- */
+/* ---- Determinism. ---- */
 
 /* Hashes of whole micro-batches by step and micro-batch number. */
 enum { STEPS = (SAMPLES + 23) / 24, MICROS = 6 };
@@ -220,7 +220,7 @@ static void add_hashes(const struct loader_options *options, uint64_t batches_ma
 
 static void mixtures_do_not_depend_on_workers_ranks_or_resumes(void **state)
 {
-    struct loader_options options = mixed(*state);
+    struct loader_options options = make_mixup_options(*state);
     micro_hashes wanted = {{0}};
     options.workers = 1;
     add_hashes(&options, UINT64_MAX, wanted, NULL);
@@ -253,7 +253,7 @@ static void mixtures_do_not_depend_on_workers_ranks_or_resumes(void **state)
 static void mixtures_depend_on_seed_and_epoch(void **state)
 {
     const struct fixture *fixture = *state;
-    struct loader_options options = mixed(fixture);
+    struct loader_options options = make_mixup_options(fixture);
     micro_hashes hashes[3] = {{{0}}};
     options.order = ORDER_SEQUENTIAL;
     options.image.crop.kind = CROP_CENTER;
@@ -273,7 +273,7 @@ static void mixtures_depend_on_seed_and_epoch(void **state)
 
 static void impossible_options_are_refused(void **state)
 {
-    struct loader_options options = mixed(*state);
+    struct loader_options options = make_mixup_options(*state);
     struct loader *loader;
     struct err err;
     options.image.mixup.probability = 2;

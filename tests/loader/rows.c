@@ -72,8 +72,8 @@ static void partial_reads_give_the_pixels_of_whole_images(void **state)
     fixture_remove(&wholes);
 }
 
-/* The size of the blocks of a field that contain rows [first, end); if nothing is verified, the
- * size of only the rows. */
+/* The size of the blocks of a field that contain rows [first, end); without verification, the size
+ * of the rows. */
 static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool verify)
 {
     uint32_t width, height;
@@ -90,7 +90,7 @@ static uint64_t bytes_of_rows(uint64_t sample, int64_t first, int64_t end, bool 
 }
 
 /* One read per sample, so that nothing between samples is read. The filter also uses rows around
- * the crop: the number that contribute to one output row, plus one. */
+ * the crop: as many as contribute to one output row, plus one. */
 static void only_the_checksum_blocks_of_a_crops_rows_are_read(void **state)
 {
     (void)state;

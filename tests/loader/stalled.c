@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SAMPLES = 200, A_SHARD = 37 };
+enum { SAMPLES = 200, SHARD_SAMPLES = 37 };
 
 struct watch {
     struct io *io;
@@ -93,7 +93,7 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
     uint64_t bad = 0, other = 0;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    for (; other < 2 * A_SHARD; bad++) {
+    for (; other < 2 * SHARD_SAMPLES; bad++) {
         struct philox_block block =
             philox_sample(options.seed, 0, options.epoch, bad, PHILOX_SUBSTITUTE, 0);
         other = ((uint64_t)block.word[0] << 32 | block.word[1]) % SAMPLES;
@@ -102,7 +102,7 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
     assert_true(bad < 24); /* the sample is in the first step, before the other shard is read */
     fixture_find_field(&fixture, bad, "jpg", path, &field);
     fixture_flip_bit(path, field.data_offset + 100);
-    snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / A_SHARD));
+    snprintf(rules, sizeof rules, "read:hold@2+:shard-%06d", (int)(other / SHARD_SAMPLES));
     expect_named(&fixture, rules, "samples to be decoded", "");
     fixture_remove(&fixture);
 }

@@ -24,7 +24,7 @@ enum { SAMPLES = 64, FOLLOWERS = 3, WAITER_LOOKUPS = 3, WALKED = 1, BAD = 2 };
 
 /* ---- The backend of a process. ---- */
 
-static const struct io_ops *sound_ops;
+static const struct io_ops *real_ops;
 static struct io_ops recording_ops;
 static const char *entry; /* path of the cache entry */
 static int events_fd, hold_fd;
@@ -44,7 +44,7 @@ static int recording_open(struct io *io, const char *path, struct io_file **ret_
 {
     if (strcmp(path, entry) == 0 && ++lookups_count == WAITER_LOOKUPS)
         notify('l');
-    return sound_ops->file_open(io, path, ret_file, err);
+    return real_ops->file_open(io, path, ret_file, err);
 }
 
 /* The first read gets the tail; reads of a walk are longer than a block. */
@@ -58,7 +58,7 @@ static int recording_submit(struct io_queue *queue, struct io_request *const *re
         if (hold_fd >= 0 && read(hold_fd, &byte, 1) != 1)
             _exit(BAD);
     }
-    return sound_ops->submit(queue, requests, count);
+    return real_ops->submit(queue, requests, count);
 }
 
 static pid_t start_indexer(const struct fixture *fixture, int event_pipe, int hold_pipe)
@@ -74,8 +74,8 @@ static pid_t start_indexer(const struct fixture *fixture, int event_pipe, int ho
     hold_fd = hold_pipe;
     if (io_open(fixture->path, NULL, &io, NULL))
         _exit(BAD);
-    sound_ops = io->ops;
-    recording_ops = *sound_ops;
+    real_ops = io->ops;
+    recording_ops = *real_ops;
     recording_ops.file_open = recording_open;
     recording_ops.submit = recording_submit;
     io->ops = &recording_ops;

@@ -66,7 +66,7 @@ static void reset_peak_memory(void)
 {
     FILE *file = fopen("/proc/self/clear_refs", "w");
     if (!file || fputs("5", file) < 0 || fclose(file))
-        test_skip("the peak of memory can't be measured here");
+        test_skip("peak memory cannot be measured here");
 }
 
 static void a_million_shards_need_only_their_table(void **state)

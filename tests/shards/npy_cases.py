@@ -1,4 +1,4 @@
-"""npy_cases.py FOLDER: arrays of all kinds saved by NumPy as FOLDER/NUMBER.npy, and what NumPy reads of their headers, a line each:
+"""npy_cases.py FOLDER: saves arrays of all kinds with NumPy as FOLDER/NUMBER.npy; prints NumPy's reading of each header, one per line:
 
     MAJOR.MINOR ELEMENT_BYTES STRUCTURED FORTRAN SHAPE HEADER_BYTES DATA_BYTES
 """

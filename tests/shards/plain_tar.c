@@ -289,7 +289,7 @@ static void leave_behind(const char *folder, const char *name, time_t age_s)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-static bool is_in(const char *folder, const char *name)
+static bool folder_has(const char *folder, const char *name)
 {
     char path[IO_PATH_BYTES_MAX];
     struct stat info;
@@ -311,15 +311,15 @@ static void only_dead_writers_temporaries_are_removed(void **state)
     leave_behind(folder, old, 2 * HOUR_S);
     leave_behind(folder, young, HOUR_S / 2);
     leave_behind(folder, other, 2 * HOUR_S);
-    for (int i = 0; i < TARS && is_in(folder, old); i++) {
+    for (int i = 0; i < TARS && folder_has(folder, old); i++) {
         snprintf(fixture.path, sizeof fixture.path, "%.900s/%d.tar", fixture.folder, i);
         assert_groups(&fixture, (const char *[]){"a.x", NULL}, "a:x");
         assert_true(tar_fixture_has_index(&fixture, &found));
         plain_tar_index_deinit(&found);
     }
-    assert_false(is_in(folder, old));
-    assert_true(is_in(folder, young));
-    assert_true(is_in(folder, other));
+    assert_false(folder_has(folder, old));
+    assert_true(folder_has(folder, young));
+    assert_true(folder_has(folder, other));
 }
 
 static void an_unwritable_cache_is_no_error(void **state)

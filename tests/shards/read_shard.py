@@ -18,7 +18,7 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
-def up(value, multiple):
+def round_up(value, multiple):
     return -(-value // multiple) * multiple
 
 
@@ -31,7 +31,7 @@ def main(path):
     assert (magic, version) == (b"MILLRACE", 1) and flags in (0, 2)
     assert crc32c(t[:508]) == struct.unpack_from("<I", t, 508)[0] and not any(t[64:508])
     assert file_bytes == len(data) and index_offset == archive_end + 1024
-    assert up(index_offset + index_bytes, 512) + 512 == file_bytes
+    assert round_up(index_offset + index_bytes, 512) + 512 == file_bytes
     assert not any(data[archive_end:index_offset])
     index = data[index_offset:index_offset + index_bytes]
     assert crc32c(index) == index_crc
@@ -43,13 +43,13 @@ def main(path):
     def column(width, count):
         nonlocal at
         values = struct.unpack_from("<%d%s" % (count, {4: "I", 8: "Q"}[width]), index, at)
-        at = up(at + width * count, 8)
+        at = round_up(at + width * count, 8)
         return values
 
     ends = column(4, samples)
     keys = [index[at + start:at + end].decode() for start, end in zip((0,) + ends, ends)]
     assert not samples or ends[-1] == key_bytes
-    at = up(at + key_bytes, 8)
+    at = round_up(at + key_bytes, 8)
     columns = []
     assert any(field_flags for _, _, field_flags, _ in table) == (flags == 2)
     for extension, width, field_flags, present in table:

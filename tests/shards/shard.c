@@ -414,14 +414,14 @@ static void forge_index(const struct fixture *fixture)
     free(file);
 }
 
-static void a_forged_index_causes_no_reads_outside(void **state)
+static void a_forged_index_causes_no_reads_out_of_bounds(void **state)
 {
     struct fixture *fixture = *state;
     make_shard(fixture->io, fixture->path, make_shard_variety, 3);
     forge_index(fixture);
 }
 
-static void forged_image_rows_cause_no_reads_outside(void **state)
+static void forged_image_rows_cause_no_reads_out_of_bounds(void **state)
 {
     make_pictures(*state);
     forge_index(*state);
@@ -545,8 +545,8 @@ int main(void)
         CASE(an_append_by_tar_invalidates_the_index),
         CASE(every_truncation_is_detected),
         CASE(every_flipped_byte_of_index_and_trailer_is_detected),
-        CASE(a_forged_index_causes_no_reads_outside),
-        CASE(forged_image_rows_cause_no_reads_outside),
+        CASE(a_forged_index_causes_no_reads_out_of_bounds),
+        CASE(forged_image_rows_cause_no_reads_out_of_bounds),
         CASE(a_python_reader_written_from_the_docs_reads_image_rows),
         CASE(raw_image_rows_are_found),
         CASE(the_writer_refuses_what_readers_would_misread),

@@ -17,8 +17,8 @@ static int set_up(void **state)
     return fixture_set_up(state, "shard-000000.tar");
 }
 
-/* What the callbacks received. */
-struct seen {
+/* Contents of the callbacks' calls. */
+struct callback_record {
     uint64_t members, member_bytes, problems;
     char key[SHARD_KEY_BYTES_MAX];
     int64_t offset;
@@ -27,10 +27,10 @@ struct seen {
 
 static void count_problem(void *context, const struct verify_problem *found)
 {
-    struct seen *seen = context;
-    if (seen->problems++ == 0) {
-        snprintf(seen->key, sizeof seen->key, "%s", found->key);
-        seen->offset = found->err->offset;
+    struct callback_record *record = context;
+    if (record->problems++ == 0) {
+        snprintf(record->key, sizeof record->key, "%s", found->key);
+        record->offset = found->err->offset;
     }
     assert_true(found->err->what[0] && found->path[0]);
 }
@@ -39,43 +39,43 @@ static int count_member(void *context, const struct verify_member *found,
                         enum verify_kind *ret_kind, struct err *err)
 {
     *ret_kind = VERIFY_IMAGE;
-    struct seen *seen = context;
-    seen->members++;
-    seen->member_bytes += found->size_bytes;
-    if (seen->bad_key && strcmp(seen->bad_key, found->key) == 0)
-        return err_set(err, -EBADMSG, "not to the taste of the caller");
+    struct callback_record *record = context;
+    record->members++;
+    record->member_bytes += found->size_bytes;
+    if (record->bad_key && strcmp(record->bad_key, found->key) == 0)
+        return err_set(err, -EBADMSG, "rejected by the caller");
     return 0;
 }
 
 static struct verify_result verify(struct fixture *fixture, const struct dataset_shard *expected,
-                                   struct seen *seen)
+                                   struct callback_record *record)
 {
     struct err err;
     struct verify_result result = {0};
     struct verify_options options = {
-        .on_problem = count_problem, .check_member = count_member, .context = seen};
+        .on_problem = count_problem, .check_member = count_member, .context = record};
     assert_ok(verify_shard(fixture->io, fixture->path, expected, &options, &result, &err), &err);
-    assert_int_equal(result.problems_count, seen->problems);
+    assert_int_equal(result.problems_count, record->problems);
     return result;
 }
 
 static void an_intact_shard_has_no_problems(void **state)
 {
     struct fixture *fixture = *state;
-    struct seen seen = {0};
+    struct callback_record record = {0};
     struct shard_summary summary =
         make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
     struct dataset_shard expected = {.samples = summary.samples,
                                      .file_bytes = summary.file_bytes,
                                      .xxh3 = summary.xxh3,
                                      .index_crc32c = summary.index_crc32c};
-    struct verify_result result = verify(fixture, &expected, &seen);
+    struct verify_result result = verify(fixture, &expected, &record);
     assert_int_equal(result.problems_count, 0);
     assert_int_equal(result.samples_count, make_shard_variety_count);
     assert_int_equal(result.members_count, 14);
     assert_int_equal(result.bytes, summary.file_bytes);
-    assert_int_equal(seen.members, 14);
-    assert_int_equal(seen.member_bytes, summary.field_bytes);
+    assert_int_equal(record.members, 14);
+    assert_int_equal(record.member_bytes, summary.field_bytes);
 }
 
 /* Some flips in a header keep its meaning (a space for a leading zero): only the hash of the file
@@ -85,16 +85,16 @@ static void flip_bytes(struct fixture *fixture, const struct dataset_shard *expe
     size_t bytes;
     uint8_t *file = test_read_file(fixture->path, &bytes);
     for (size_t at = 0; at < bytes; at += at < 1024 || at > bytes - 1536 ? 1 : 7) {
-        struct seen seen = {0};
+        struct callback_record record = {0};
         bool header = (at < 512 || (at >= 1024 && at < 1536)) && !expected;
         if (header)
             continue;
         file[at] ^= 0x10;
         test_write_file(fixture->path, file, bytes);
-        verify(fixture, expected, &seen);
-        if (seen.problems == 0)
-            print_error("a flip at %zu of %zu was not noticed\n", at, bytes);
-        assert_true(seen.problems > 0);
+        verify(fixture, expected, &record);
+        if (record.problems == 0)
+            print_error("a flip at %zu of %zu was not detected\n", at, bytes);
+        assert_true(record.problems > 0);
         file[at] ^= 0x10;
     }
     free(file);
@@ -132,48 +132,48 @@ static void a_flipped_bit_is_named_by_sample_and_block(void **state)
     uint8_t *file = test_read_file(fixture->path, &bytes);
     file[field.data_offset + 2 * SHARD_BLOCK_BYTES + 5] ^= 1;
     test_write_file(fixture->path, file, bytes);
-    struct seen seen = {0};
-    verify(fixture, NULL, &seen);
-    assert_int_equal(seen.problems, 2); /* the block and the whole member */
-    assert_string_equal(seen.key, "big");
-    assert_int_equal(seen.offset, field.data_offset + 2 * SHARD_BLOCK_BYTES);
-    assert_int_equal(seen.members, 13); /* all members except the bad one */
+    struct callback_record record = {0};
+    verify(fixture, NULL, &record);
+    assert_int_equal(record.problems, 2); /* the block and the whole member */
+    assert_string_equal(record.key, "big");
+    assert_int_equal(record.offset, field.data_offset + 2 * SHARD_BLOCK_BYTES);
+    assert_int_equal(record.members, 13); /* all members except the bad one */
     free(file);
 }
 
 static void members_rejected_by_the_caller_are_counted(void **state)
 {
     struct fixture *fixture = *state;
-    struct seen seen = {.bad_key = "only-text"};
+    struct callback_record record = {.bad_key = "only-text"};
     make_shard(fixture->io, fixture->path, make_shard_variety, make_shard_variety_count);
-    verify(fixture, NULL, &seen);
-    assert_int_equal(seen.problems, 1);
-    assert_string_equal(seen.key, "only-text");
+    verify(fixture, NULL, &record);
+    assert_int_equal(record.problems, 1);
+    assert_string_equal(record.key, "only-text");
 }
 
 static void an_adjacent_duplicate_key_is_a_problem(void **state)
 {
     struct fixture *fixture = *state;
-    struct seen seen = {0};
+    struct callback_record record = {0};
     const struct make_shard_sample samples[] = {
         {"a", {{"txt", 1}}}, {"b", {{"txt", 1}}}, {"a", {{"txt", 1}}}};
     make_shard(fixture->io, fixture->path, samples, 3);
-    verify(fixture, NULL, &seen);
-    assert_int_equal(seen.problems, 1);
-    assert_string_equal(seen.key, "a");
+    verify(fixture, NULL, &record);
+    assert_int_equal(record.problems, 1);
+    assert_string_equal(record.key, "a");
 }
 
 static void a_swapped_shard_is_a_problem(void **state)
 {
     struct fixture *fixture = *state;
-    struct seen seen = {0};
+    struct callback_record record = {0};
     struct shard_summary summary = make_shard(fixture->io, fixture->path, make_shard_variety, 3);
     struct dataset_shard expected = {.samples = summary.samples + 1,
                                      .file_bytes = summary.file_bytes + 1,
                                      .xxh3 = summary.xxh3 + 1,
                                      .index_crc32c = summary.index_crc32c + 1};
-    verify(fixture, &expected, &seen);
-    assert_int_equal(seen.problems, 4);
+    verify(fixture, &expected, &record);
+    assert_int_equal(record.problems, 4);
 }
 
 static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **state)
@@ -189,15 +189,15 @@ static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **stat
                                        .index_crc32c = summary.index_crc32c}};
     struct dataset dataset = {.shards = shards, .shards_count = 2, .samples = 3};
     snprintf(dataset.folder, sizeof dataset.folder, "%s", fixture->folder);
-    struct seen seen = {0};
+    struct callback_record record = {0};
     struct verify_result result = {0};
     struct verify_options options = {
-        .on_problem = count_problem, .check_member = count_member, .context = &seen};
+        .on_problem = count_problem, .check_member = count_member, .context = &record};
     assert_ok(verify_dataset(fixture->io, &dataset, &options, &result, &err), &err);
     assert_int_equal(result.problems_count, 1);
     assert_int_equal(result.shards_count, 2);
     assert_int_equal(result.samples_count, 3);
-    assert_int_equal(seen.members, 6);
+    assert_int_equal(record.members, 6);
 }
 
 static void verification_stops_on_request(void **state)
