@@ -21,7 +21,8 @@ struct dataset_scan_options {
 
 /* Opens every listed shard, and sets its samples, size and identity, and the dataset's samples,
  * fields, mean_sample_bytes and fingerprint. check_counts: the list's sample counts must be
- * correct, except for salvaged tars. Blocks. -EBADMSG names the shard; also returns errors of shard_open. */
+ * correct, except for salvaged tars. Blocks. -EBADMSG names the shard; also returns errors of
+ * shard_open. */
 int dataset_list_scan(struct io *io, struct dataset *dataset, bool check_counts,
                       const struct dataset_scan_options *options, struct err *err);
 

@@ -44,8 +44,8 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
                          const char *path, struct shard_trailer *ret_trailer, struct err *err);
 
 /* Locates the rows of an uncompressed image, so that some rows can be read without the others. Each
- * row has 3 * width bytes; the rows fill the field from pixels_offset to its end. Zeros: unknown, or
- * a different format. */
+ * row has 3 * width bytes; the rows fill the field from pixels_offset on. Zeros: unknown, or a
+ * different format. */
 struct shard_raw_image {
     uint32_t width, pixels_offset;
 };

@@ -46,8 +46,8 @@ static struct loader_options whole_pictures(const struct fixture *fixture,
     return options;
 }
 
-/* Returns the maximum growth of resident memory. The loader uses its whole budget: the consumer takes batches
- * until no more are available or memory runs out. */
+/* Returns the maximum growth of resident memory. The loader uses its whole budget: the consumer
+ * takes batches until no more are available or memory runs out. */
 static uint64_t growth_when_full(const struct loader_options *options)
 {
     enum { ROUNDS = 2 };
