@@ -12,9 +12,9 @@
 
 enum { DISPLAY_SEQUENCE_BYTES = 17 }; /* four bytes as \xNN, and a NUL */
 
-/* Writes the first character of text, escaped if necessary, into shown. bytes >= 1. Returns the
- * number of bytes consumed. */
-size_t display_sequence(const char *text, size_t bytes, char shown[DISPLAY_SEQUENCE_BYTES]);
+/* Writes the first character of text, escaped if necessary, into escaped_text. bytes >= 1. Returns
+ * the number of bytes consumed. */
+size_t display_sequence(const char *text, size_t bytes, char escaped_text[DISPLAY_SEQUENCE_BYTES]);
 
 void display_add(struct str *out, const char *text);
 

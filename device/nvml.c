@@ -99,7 +99,7 @@ int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu
     return code == NVML_SUCCESS ? 0 : nvml_error(nvml, code, -ENODEV, "find the GPU", err);
 }
 
-int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share,
+int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_fraction,
                      struct err *err)
 {
     struct nvml_utilization_rates rates = {0};
@@ -107,6 +107,6 @@ int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_s
     if (code != NVML_SUCCESS)
         return nvml_error(nvml, code, code == NVML_ERROR_NOT_SUPPORTED ? -ENOTSUP : -EIO,
                           "get the utilization", err);
-    *ret_share = rates.gpu / 100.0;
+    *ret_fraction = rates.gpu / 100.0;
     return 0;
 }

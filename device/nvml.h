@@ -26,7 +26,7 @@ int nvml_driver_version(struct nvml *nvml, char text[NVML_TEXT_BYTES], struct er
 int nvml_find(struct nvml *nvml, const char *bus, struct nvmlDevice_st **ret_gpu, struct err *err);
 /* The fraction of time, 0 to 1, in which a kernel ran, over the library's last sample period of 1/6
  * s to 1 s. -ENOTSUP: this GPU does not report it, for example because it is partitioned (MIG). */
-int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_share,
+int nvml_utilization(struct nvml *nvml, struct nvmlDevice_st *gpu, double *ret_fraction,
                      struct err *err);
 
 #endif

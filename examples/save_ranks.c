@@ -75,7 +75,7 @@ static int load_or_create(struct io *io, const char *folder, struct band *band, 
 {
     char path[IO_PATH_BYTES_MAX];
     struct ckpt_reader *reader;
-    struct ckpt_tensor wanted = make_tensor(band);
+    struct ckpt_tensor tensor = make_tensor(band);
     *ret_step = 0;
     int status = ckpt_find(io, folder, path, ret_step, NULL, err);
     if (status == -ENOENT) {
@@ -87,7 +87,7 @@ static int load_or_create(struct io *io, const char *folder, struct band *band, 
     if (!status)
         status = ckpt_reader_open(io, path, &reader, err);
     if (!status) {
-        status = ckpt_reader_load(reader, &wanted, 1, NULL, err);
+        status = ckpt_reader_load(reader, &tensor, 1, NULL, err);
         ckpt_reader_close(reader);
     }
     return status;

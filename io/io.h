@@ -266,7 +266,7 @@ struct io_temporaries {
     void (*remove)(int number); /* the path is gone or must stay; -1 is fine */
 };
 
-/* Backends embed it as the first member. */
+/* Each backend embeds it as its first member. */
 struct io {
     const struct io_ops *ops;
     const struct io_name_ops *names;

@@ -25,7 +25,7 @@ static uint64_t key_word(const struct order *order, uint64_t what)
 enum { CACHE_ENTRIES_MAX = 1 << 16 }; /* 152 bytes each; more lanes share entries */
 
 struct cache_entry {
-    bool used;
+    bool is_used;
     uint32_t epoch;
     uint64_t lane, window;
     struct cipher cipher;
@@ -134,11 +134,11 @@ static const struct cipher *get_window_cipher(const struct order *order, struct 
         return fallback;
     }
     struct cache_entry *entry = &cache->entry[window->lane % cache->entries];
-    bool hit = entry->used && entry->epoch == order->epoch && entry->lane == window->lane &&
+    bool hit = entry->is_used && entry->epoch == order->epoch && entry->lane == window->lane &&
                entry->window == window->number;
     if (!hit) {
         init_window_cipher(order, window, &entry->cipher);
-        entry->used = true;
+        entry->is_used = true;
         entry->epoch = order->epoch;
         entry->lane = window->lane;
         entry->window = window->number;

@@ -72,7 +72,7 @@ int quality_measure(const struct order_params *params, uint64_t batch, uint64_t 
         for (uint64_t i = 0; i < count; i++)
             touched += count_touched(&order, cache, i * (steps / count) * batch, batch, seen);
         *ret_quality =
-            (struct quality){.batch = batch,
+            (struct quality){.batch_samples = batch,
                              .touched_count = (double)touched / (double)count,
                              .full_shuffle_count = full_shuffle_touched(params->samples, batch)};
     }

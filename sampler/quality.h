@@ -24,7 +24,7 @@ enum {
 };
 
 struct quality {
-    uint64_t batch;            /* samples, as measured */
+    uint64_t batch_samples;    /* as measured */
     double touched_count;      /* mean number of touched neighborhoods */
     double full_shuffle_count; /* expected number for a full shuffle */
 };
@@ -36,7 +36,7 @@ static inline double quality_ratio(const struct quality *quality)
 
 static inline void quality_add(struct quality *sum, const struct quality *part)
 {
-    sum->batch += part->batch;
+    sum->batch_samples += part->batch_samples;
     sum->touched_count += part->touched_count;
     sum->full_shuffle_count += part->full_shuffle_count;
 }

@@ -38,7 +38,7 @@ int jsonx_members(struct json_t *object, struct jsonx_member **ret_members, size
 
 struct node_formatter {
     struct jsonx_writer *writer;
-    bool by_key;
+    bool sorts_keys;
 };
 
 static int write_node(struct node_formatter *formatter, const char *key, struct json_t *node);
@@ -48,7 +48,7 @@ static int write_member(void *context, const char *key, struct json_t *value)
     return write_node(context, key, value);
 }
 
-static int write_members_by_key(struct node_formatter *formatter, struct json_t *object)
+static int write_sorted_members(struct node_formatter *formatter, struct json_t *object)
 {
     struct jsonx_member *members;
     size_t count;
@@ -64,8 +64,8 @@ static int write_members_by_key(struct node_formatter *formatter, struct json_t 
 static int write_object(struct node_formatter *formatter, const char *key, struct json_t *node)
 {
     jsonx_begin_object(formatter->writer, key);
-    int status = formatter->by_key ? write_members_by_key(formatter, node)
-                                   : jsonx_each(node, write_member, formatter);
+    int status = formatter->sorts_keys ? write_sorted_members(formatter, node)
+                                       : jsonx_each(node, write_member, formatter);
     jsonx_end_object(formatter->writer);
     return status;
 }

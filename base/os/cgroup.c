@@ -103,11 +103,11 @@ static int read_line_in(const char *folder, const char *name, char text[MACHINE_
 }
 
 /* Version 2: "150000 100000" or "max 100000". Version 1 uses two files, and -1 for no limit. */
-static double read_cpu_count(const char *folder, bool v1)
+static double read_cpu_count(const char *folder, bool is_v1)
 {
     char text[MACHINE_TEXT_BYTES], period_text[MACHINE_TEXT_BYTES];
     double quota = 0, period = 0;
-    if (v1) {
+    if (is_v1) {
         if (read_line_in(folder, "cpu.cfs_quota_us", text) ||
             read_line_in(folder, "cpu.cfs_period_us", period_text))
             return 0;
@@ -120,14 +120,14 @@ static double read_cpu_count(const char *folder, bool v1)
     return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-static uint64_t read_memory_bytes(const char *folder, bool v1)
+static uint64_t read_memory_bytes(const char *folder, bool is_v1)
 {
     char text[MACHINE_TEXT_BYTES];
     uint64_t bytes;
-    if (read_line_in(folder, v1 ? "memory.limit_in_bytes" : "memory.max", text) ||
+    if (read_line_in(folder, is_v1 ? "memory.limit_in_bytes" : "memory.max", text) ||
         sscanf(text, "%" SCNu64, &bytes) != 1) /* "max" */
         return 0;
-    return v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
+    return is_v1 && bytes >= V1_MEMORY_NONE_BYTES ? 0 : bytes;
 }
 
 /* Reads the limits of this process's group and its mounted ancestors. */

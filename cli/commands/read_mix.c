@@ -97,14 +97,14 @@ static int write_dataset_quality(struct jsonx_writer *json, const struct loader_
 {
     struct order_params best;
     struct quality best_quality;
-    int status =
-        quality_improve(&dataset->order, current->batch, QUALITY_GOAL, &best, &best_quality, err);
+    int status = quality_improve(&dataset->order, current->batch_samples, QUALITY_GOAL, &best,
+                                 &best_quality, err);
     if (status)
         return status;
     quality_add(best_sum, &best_quality);
     jsonx_begin_object(json, NULL);
     jsonx_write_string(json, "path", dataset->path);
-    jsonx_write_u64(json, "batch_count", current->batch);
+    jsonx_write_u64(json, "batch_count", current->batch_samples);
     jsonx_write_f64(json, "touched_count", current->touched_count);
     jsonx_write_f64(json, "full_count", current->full_shuffle_count);
     write_params(json, &dataset->order);

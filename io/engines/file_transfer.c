@@ -145,19 +145,21 @@ enum file_progress file_transfer_begin(struct file_transfer *transfer, struct io
 struct file_call file_transfer_next(struct file_transfer *transfer)
 {
     const struct io_request *request = transfer->request;
-    uint64_t offset = request->offset + transfer->moved;
-    size_t bytes = request->bytes - transfer->moved;
+    uint64_t offset = request->offset + transfer->moved_bytes;
+    size_t bytes = request->bytes - transfer->moved_bytes;
     bool is_direct = transfer->direct_fd >= 0;
-    transfer->head = is_direct ? offset % IO_ALIGN_BYTES : 0;
+    transfer->head_bytes = is_direct ? offset % IO_ALIGN_BYTES : 0;
     if (bytes > FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES)
         bytes = FILE_CALL_BYTES_MAX - IO_ALIGN_BYTES;
     if (is_direct)
-        bytes = (transfer->head + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+        bytes =
+            (transfer->head_bytes + bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
     transfer->call_bytes = bytes;
     return (struct file_call){.fd = is_direct ? transfer->direct_fd : request->file->fd,
-                              .data = (char *)request->data + transfer->moved - transfer->head,
+                              .data = (char *)request->data + transfer->moved_bytes -
+                                      transfer->head_bytes,
                               .bytes = bytes,
-                              .offset = (off_t)(offset - transfer->head)};
+                              .offset = (off_t)(offset - transfer->head_bytes)};
 }
 
 /* Also drops other bytes in the first and last blocks; they are read again when needed. */
@@ -166,7 +168,7 @@ static void drop_cached_blocks(const struct file_transfer *transfer)
     const struct io_request *request = transfer->request;
     uint64_t head = request->offset % IO_ALIGN_BYTES;
     uint64_t bytes =
-        (head + transfer->moved + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
+        (head + transfer->moved_bytes + IO_ALIGN_BYTES - 1) / IO_ALIGN_BYTES * IO_ALIGN_BYTES;
     posix_fadvise(request->file->fd, (off_t)(request->offset - head), (off_t)bytes,
                   POSIX_FADV_DONTNEED);
 }
@@ -179,7 +181,7 @@ static bool drops_cache(const struct io_request *request)
 
 static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
 {
-    if (transfer->moved > 0 && drops_cache(transfer->request))
+    if (transfer->moved_bytes > 0 && drops_cache(transfer->request))
         drop_cached_blocks(transfer);
     transfer->request->result = result;
     return FILE_DONE;
@@ -201,11 +203,12 @@ enum file_progress file_transfer_advance(struct file_transfer *transfer, ssize_t
         return FILE_CONTINUE;
     if (result < 0)
         return finish(transfer, local_map_errno((int)result));
-    size_t useful = (size_t)result > transfer->head ? (size_t)result - transfer->head : 0;
-    size_t left = request->bytes - transfer->moved;
-    transfer->moved += useful < left ? useful : left;
-    if (transfer->moved == request->bytes)
-        return finish(transfer, (ssize_t)transfer->moved);
+    size_t useful =
+        (size_t)result > transfer->head_bytes ? (size_t)result - transfer->head_bytes : 0;
+    size_t left = request->bytes - transfer->moved_bytes;
+    transfer->moved_bytes += useful < left ? useful : left;
+    if (transfer->moved_bytes == request->bytes)
+        return finish(transfer, (ssize_t)transfer->moved_bytes);
     if (useful > 0)
         return FILE_CONTINUE;
     if (was_direct) {
@@ -213,5 +216,5 @@ enum file_progress file_transfer_advance(struct file_transfer *transfer, ssize_t
         return FILE_CONTINUE;
     }
     /* a write that moves no bytes would otherwise be repeated forever */
-    return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved);
+    return finish(transfer, request->kind == IO_WRITE ? -EIO : (ssize_t)transfer->moved_bytes);
 }

@@ -31,10 +31,10 @@
 /* Owner thread. */
 struct file_transfer {
     struct io_request *request;
-    size_t moved;      /* bytes of the request */
-    int direct_fd;     /* -1: through the page cache */
-    size_t head;       /* last call: bytes before the requested ones */
-    size_t call_bytes; /* last call */
+    size_t moved_bytes; /* bytes of the request */
+    int direct_fd;      /* -1: through the page cache */
+    size_t head_bytes;  /* last call: bytes before the requested ones */
+    size_t call_bytes;  /* last call */
 };
 
 struct file_call {

@@ -48,9 +48,9 @@ static const char replaced_owner[] = "+replaced";
 #define REMOVED_NAME  "old" /* such an entry has no owner and no name to restore */
 #define REMOVED_OWNER "removed"
 
-/* full holds NAME_MAX + 1. */
+/* full_name holds NAME_MAX + 1. */
 static int format_name(const char *name, const char *owner, uint64_t attempt, uint64_t nonce,
-                       char *full, struct err *err)
+                       char *full_name, struct err *err)
 {
     char tail[TAIL_BYTES_MAX];
     int tail_bytes =
@@ -58,19 +58,19 @@ static int format_name(const char *name, const char *owner, uint64_t attempt, ui
     int room = NAME_MAX - (int)strlen(IO_TEMPORARY_PREFIX) - tail_bytes;
     if (room < 1)
         return local_error(err, -ENAMETOOLONG, name, "could not form a temporary name");
-    snprintf(full, NAME_MAX + 1, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
+    snprintf(full_name, NAME_MAX + 1, IO_TEMPORARY_PREFIX "%.*s%s", room, name, tail);
     return 0;
 }
 
 static int format_path(const char *parent, const char *name, const char *owner, uint64_t attempt,
                        char *path, struct err *err)
 {
-    char full[NAME_MAX + 1];
+    char full_name[NAME_MAX + 1];
     uint64_t nonce;
     if (getentropy(&nonce, sizeof nonce))
         return err_errno(err, -errno, "could not generate a temporary name");
-    int status = format_name(name, owner, attempt, nonce, full, err);
-    return status ? status : io_join_path(parent, full, path, err);
+    int status = format_name(name, owner, attempt, nonce, full_name, err);
+    return status ? status : io_join_path(parent, full_name, path, err);
 }
 
 int temporary_path(const char *parent, const char *name, const char *owner_id, uint64_t attempt,

@@ -1,5 +1,5 @@
 /*
- * hmac — the test vectors of FIPS 180-4 and RFC 4231, and the comparison of codes.
+ * hmac — the test vectors of FIPS 180-4 and RFC 4231, and MAC comparison.
  */
 #include "base/hmac.h"
 

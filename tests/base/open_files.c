@@ -1,5 +1,5 @@
 /*
- * open_files — shares of the process's limit on open files, and which limit the advice says to
+ * open_files — fractions of the process's limit on open files, and which limit the advice says to
  * raise.
  */
 #include "base/os/open_files.h"

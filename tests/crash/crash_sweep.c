@@ -3,8 +3,8 @@
  * kills and power losses.
  *
  *     crash_sweep FOLDER SEED KILLS          ranks are threads; kills and power losses
- *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills at every call of
- *                                            each, in whole plans, and from outside
+ *     crash_sweep FOLDER SEED KILLS ranks    three real ranks under mpirun; kills each rank at each
+ *                                            of its calls, then random ranks
  *
  * Works in FOLDER, which must exist. Prints one line: seed, kills, operations, choices, disks. On a
  * violation, prints it with the history that led to it, and exits with status 1.

@@ -49,9 +49,9 @@ struct child_counters {
 
 /* How a child ends. */
 struct kill_point {
-    unsigned at;        /* dies at its n-th call; 0: does not */
-    bool in_the_middle; /* dies in the middle of that call, a write */
-    unsigned after;     /* killed from outside some time after this many calls; 0: not killed */
+    unsigned at_call;     /* dies at its n-th call; 0: does not */
+    bool in_the_middle;   /* dies in the middle of that call, a write */
+    unsigned after_calls; /* killed from outside some time after this many calls; 0: not killed */
     uint64_t delay_ns;
 };
 
@@ -64,7 +64,7 @@ static void run_child(const struct sweep *sweep, const struct kill_point *kill_p
                       struct child_counters *shared)
 {
     recorder_count_calls_in(&shared->calls);
-    recorder_kill_at(kill_point->at, kill_point->in_the_middle);
+    recorder_kill_at(kill_point->at_call, kill_point->in_the_middle);
     unsigned failed =
         workload_run(sweep->plan, sweep->io, sweep->folder, NULL, &shared->notes_count);
     _exit(failed > 0);
@@ -75,12 +75,12 @@ static int wait_or_kill(pid_t child, const struct kill_point *kill_point,
                         const struct child_counters *shared)
 {
     int status;
-    while (kill_point->after > 0 && atomic_load(&shared->calls) < kill_point->after) {
+    while (kill_point->after_calls > 0 && atomic_load(&shared->calls) < kill_point->after_calls) {
         if (waitpid(child, &status, WNOHANG) == child)
             return status;
         pause_ns(20000);
     }
-    if (kill_point->after > 0) {
+    if (kill_point->after_calls > 0) {
         pause_ns(kill_point->delay_ns);
         kill(child, SIGKILL);
     }
@@ -115,10 +115,10 @@ static bool kill_one(struct sweep *sweep, const struct kill_point *kill_point,
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
                  "%s, killed at call %u%s (%u calls, %u notes): %s", sweep->plan->name,
-                 kill_point->at > 0 ? kill_point->at : kill_point->after,
-                 kill_point->in_the_middle ? " in the middle"
-                 : kill_point->after > 0   ? " or later"
-                                           : "",
+                 kill_point->at_call > 0 ? kill_point->at_call : kill_point->after_calls,
+                 kill_point->in_the_middle     ? " in the middle"
+                 : kill_point->after_calls > 0 ? " or later"
+                                               : "",
                  atomic_load(&shared->calls), atomic_load(&shared->notes_count), why);
     return holds;
 }
@@ -138,12 +138,12 @@ bool sweep_kill_each(struct sweep *sweep, struct sweep_counts *counts,
     struct child_counters *shared = map_shared();
     bool holds = true, died = true;
     for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
-        holds = kill_one(sweep, &(struct kill_point){.at = at}, shared, &died, finding);
+        holds = kill_one(sweep, &(struct kill_point){.at_call = at}, shared, &died, finding);
         counts->kills += died;
         counts->operations += died;
         if (!died || !holds)
             break;
-        holds = kill_one(sweep, &(struct kill_point){.at = at, .in_the_middle = true}, shared,
+        holds = kill_one(sweep, &(struct kill_point){.at_call = at, .in_the_middle = true}, shared,
                          &died, finding);
         counts->kills += died;
     }
@@ -159,7 +159,7 @@ bool sweep_kill_random(struct sweep *sweep, uint64_t seed, unsigned kills,
     unsigned calls = atomic_load(&shared->calls);
     for (unsigned i = 0; i < kills && holds; i++) {
         struct philox_block random = philox(seed, 2, i);
-        struct kill_point kill_point = {.after = 1 + random.word[0] % calls,
+        struct kill_point kill_point = {.after_calls = 1 + random.word[0] % calls,
                                         .delay_ns = random.word[1] % DELAY_MAX_NS};
         holds = kill_one(sweep, &kill_point, shared, &died, finding);
         counts->kills += died;

@@ -30,8 +30,8 @@ extern char **environ;
 /* How a rank ends. */
 struct kill_point {
     int rank;
-    unsigned at;    /* dies at its n-th call; 0: does not */
-    unsigned after; /* killed from outside some time after this many calls; 0: not killed */
+    unsigned at_call;     /* dies at its n-th call; 0: does not */
+    unsigned after_calls; /* killed from outside some time after this many calls; 0: not killed */
     uint64_t delay_ns;
 };
 
@@ -121,7 +121,7 @@ static bool has_ended(pid_t child)
 static bool kill_from_outside(const struct run_files *files, pid_t mpirun,
                               const struct kill_point *kill_point)
 {
-    while (atomic_load(&files->run->calls[kill_point->rank]) < kill_point->after) {
+    while (atomic_load(&files->run->calls[kill_point->rank]) < kill_point->after_calls) {
         if (has_ended(mpirun))
             return false;
         pause_ns(20000);
@@ -141,14 +141,16 @@ static int run_ranks(const struct run_files *files, int ranks, const struct kill
 {
     int status;
     pid_t mpirun = launch(files, ranks);
-    bool sent = kill_point && kill_point->after > 0 && kill_from_outside(files, mpirun, kill_point);
+    bool sent =
+        kill_point && kill_point->after_calls > 0 && kill_from_outside(files, mpirun, kill_point);
     while (waitpid(mpirun, &status, 0) < 0 && errno == EINTR)
         ;
     if (flock(files->fd, LOCK_EX) || flock(files->fd, LOCK_UN))
         abort();
     *ret_died =
-        status && (sent || (kill_point && kill_point->at > 0 &&
-                            atomic_load(&files->run->calls[kill_point->rank]) >= kill_point->at));
+        status &&
+        (sent || (kill_point && kill_point->at_call > 0 &&
+                  atomic_load(&files->run->calls[kill_point->rank]) >= kill_point->at_call));
     return status;
 }
 
@@ -219,8 +221,8 @@ static bool kill_one(struct sweep *sweep, const struct run_files *files,
     char why[CHECK_WHY_BYTES] = "";
     tree_store(&sweep->base, sweep->folder);
     write_rank_run(files, sweep, sweep->plan);
-    run->dying_rank = kill_point->at > 0 ? kill_point->rank : RANK_RUN_NOBODY;
-    run->dying_call = kill_point->at;
+    run->dying_rank = kill_point->at_call > 0 ? kill_point->rank : RANK_RUN_NOBODY;
+    run->dying_call = kill_point->at_call;
     int status = run_ranks(files, sweep->plan->ranks, kill_point, ret_died);
     unsigned calls = atomic_load(&run->calls[kill_point->rank]),
              notes_count = atomic_load(&run->notes_count);
@@ -228,17 +230,18 @@ static bool kill_one(struct sweep *sweep, const struct run_files *files,
     if (!holds)
         explain_status(files, status, "nobody was killed, and the run", why);
     recorder_skip_syncs(true);
-    holds =
-        holds && check_remaining_steps(
-                     sweep, files, notes_count,
-                     pick_next_ranks(sweep->plan->ranks, kill_point->at + kill_point->after), why);
+    holds = holds &&
+            check_remaining_steps(
+                sweep, files, notes_count,
+                pick_next_ranks(sweep->plan->ranks, kill_point->at_call + kill_point->after_calls),
+                why);
     recorder_skip_syncs(false);
     if (!holds)
         snprintf(finding->why, sizeof finding->why,
                  "%s, rank %d of %d killed at call %u%s (%u calls, %u notes): %s",
                  sweep->plan->name, kill_point->rank, sweep->plan->ranks,
-                 kill_point->at > 0 ? kill_point->at : kill_point->after,
-                 kill_point->after > 0 ? " or later" : "", calls, notes_count, why);
+                 kill_point->at_call > 0 ? kill_point->at_call : kill_point->after_calls,
+                 kill_point->after_calls > 0 ? " or later" : "", calls, notes_count, why);
     return holds;
 }
 
@@ -250,8 +253,8 @@ bool sweep_ranks_each(struct sweep *sweep, struct sweep_counts *counts,
     for (int rank = 0; rank < sweep->plan->ranks && holds; rank++) {
         bool died = true;
         for (unsigned at = 1; died && holds && at < CALLS_MAX; at++) {
-            holds = kill_one(sweep, &files, &(struct kill_point){.rank = rank, .at = at}, &died,
-                             finding);
+            holds = kill_one(sweep, &files, &(struct kill_point){.rank = rank, .at_call = at},
+                             &died, finding);
             counts->kills += died;
             counts->operations += died;
         }
@@ -280,13 +283,13 @@ bool sweep_ranks_some(struct sweep *sweep, uint64_t seed, unsigned kills,
                                             (int)(random.word[0] % (unsigned)sweep->plan->ranks)};
         unsigned at = 1 + random.word[1] % calls[kill_point.rank];
         if (i % 2 == 0)
-            kill_point.at = at;
+            kill_point.at_call = at;
         else
-            kill_point.after = at;
+            kill_point.after_calls = at;
         kill_point.delay_ns = random.word[2] % DELAY_MAX_NS;
         holds = kill_one(sweep, &files, &kill_point, &died, finding);
         counts->kills += died;
-        counts->operations += died && kill_point.at > 0;
+        counts->operations += died && kill_point.at_call > 0;
     }
     close_run_files(&files);
     return holds;

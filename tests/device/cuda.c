@@ -212,7 +212,7 @@ static void a_recorded_event_completes(void **state)
     }
 }
 
-/* Copies b = a, then c = b on a side stream that joins and is waited for. */
+/* Copies b = a, then c = b on a side stream that joins the recording. */
 static void a_graph_runs_in_stream_order_at_each_launch(void **state)
 {
     (void)state;

@@ -55,8 +55,8 @@ static void assert_text(struct io_file *file, const char *text)
     assert_memory_equal(found, text, strlen(text));
 }
 
-/* Leaves behind what a process leaves if it dies while writing one file, after finalizing another
- * in a folder. */
+/* Leaves the output of a process that died while writing one file; in a folder, it had finalized
+ * another. */
 static void leave_partial_output(bool single_file, enum io_resume resume)
 {
     int status;

@@ -172,8 +172,8 @@ static bool switch_to_new_user(void)
 }
 
 /* Runs the reads in an unprivileged child with this limit on locked memory. Returns 0, or which
- * step failed. some: whether any memory should be registered. */
-static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
+ * step failed. uses_buffers: whether any memory should be registered. */
+static int child_with_limit(rlim_t bytes, bool uses_buffers, struct io_file *file,
                             const unsigned char *content, unsigned char *memory)
 {
     fflush(NULL);
@@ -191,7 +191,7 @@ static int child_with_limit(rlim_t bytes, bool some, struct io_file *file,
         if (!reads_match_everywhere(other, file, content, memory))
             _exit(4);
         other->ops->queue_close(queue);
-        _exit((syscalls_fixed_count() > 0) == some ? 0 : 5);
+        _exit((syscalls_fixed_count() > 0) == uses_buffers ? 0 : 5);
     }
     return child_wait(child);
 }

@@ -160,8 +160,8 @@ static void a_kernel_einval_is_not_reported_as_wrong_usage(void **state)
     syscalls_reset();
 }
 
-/* The renames are, in order: the old entry to its backup; the new entry to its name, which fails;
- * the old entry back. */
+/* Renames in order: the old entry to its backup; the new entry to its name (fails); the old entry
+ * back. */
 static void a_failed_replacement_restores_the_old_output(void **state)
 {
     (void)state;

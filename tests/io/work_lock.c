@@ -1,6 +1,6 @@
 /*
- * work_lock — one of many processes does the work: the others wait for it, its death is detected,
- * and a missing lock is not an error.
+ * work_lock — one of many processes does the work while the others wait. Its death is detected, and
+ * a missing lock is not an error.
  */
 #include "io/local/work_lock.h"
 

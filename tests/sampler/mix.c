@@ -111,7 +111,7 @@ static void a_common_divisor_of_weights_changes_no_position(void **state)
     mix_close(b);
 }
 
-/* 2^47 samples, the last epochs possible: no product overflows. */
+/* 2^47 samples, in the last possible epochs: no product overflows. */
 static void positions_of_the_largest_mix_are_invertible(void **state)
 {
     (void)state;

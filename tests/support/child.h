@@ -1,5 +1,5 @@
 /*
- * child — a process that holds a resource until it is killed, and the exit status of processes.
+ * child — starts processes that hold a resource until they are killed, and reads exit statuses.
  */
 #ifndef MILLRACE_TESTS_SUPPORT_CHILD_H
 #define MILLRACE_TESTS_SUPPORT_CHILD_H
