@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 
 enum {
-    TURN_STEP = 4, /* an epoch has 624 windows: four steps of 128 at first, later two of 256 */
+    BATCH_CHANGE_STEP =
+        4, /* an epoch has 624 windows: four steps of 128 at first, later two of 256 */
     STEPS = 8,
     SAVES_MAX = 2 * STEPS
 };
@@ -31,31 +32,32 @@ uint64_t __wrap_clock_now_ns(void)
 }
 
 /* Simulated time while the run makes steps: minutes[step] minutes pass after each step. */
-struct passing {
+struct simulated_time {
     unsigned minutes[STEPS + 1];
-    /* the first save's writes block until after this step; 0: they do not block */
-    uint64_t held_until;
+    /* block the first save's writes until after this step; 0: do not block */
+    uint64_t blocked_until_step;
 };
 
-static void note(void *context, const struct trainer_report *report)
+static void record_report(void *context, const struct trainer_report *report)
 {
-    const struct passing *passing = context;
+    const struct simulated_time *simulated = context;
     if (report->event == TRAINER_SAVED) {
         assert_true(saves_count < SAVES_MAX);
         saves[saves_count++] = report->step;
     }
     if (report->event != TRAINER_STEP_QUEUED)
         return;
-    bool holds = passing->held_until > 0 && report->step == passing->held_until;
-    if (holds)
+    bool is_blocking =
+        simulated->blocked_until_step > 0 && report->step == simulated->blocked_until_step;
+    if (is_blocking)
         gate_wait_for_threads(&disk, 1);
-    ahead_ns += passing->minutes[report->step] * minute_ns;
-    if (holds)
+    ahead_ns += simulated->minutes[report->step] * minute_ns;
+    if (is_blocking)
         gate_open(&disk);
 }
 
 static void run(const char *name, const char *every, const char *max_time,
-                const struct passing *passing, struct trainer_result *result)
+                const struct simulated_time *simulated, struct trainer_result *result)
 {
     char train[3 * TEST_PATH_BYTES_MAX], dir[3 * TEST_PATH_BYTES_MAX];
     struct err err;
@@ -77,8 +79,10 @@ static void run(const char *name, const char *every, const char *max_time,
                           "data.memory=16MiB"};
     struct train_config config;
     assert_ok(config_parse("", 0, "none", sets, sizeof sets / sizeof sets[0], &config, &err), &err);
-    const struct trainer_options options = {
-        .config = &config, .io = io, .report = note, .report_context = (void *)(uintptr_t)passing};
+    const struct trainer_options options = {.config = &config,
+                                            .io = io,
+                                            .report = record_report,
+                                            .report_context = (void *)(uintptr_t)simulated};
     saves_count = 0;
     assert_ok(trainer_run(&options, result, &err), &err);
 }
@@ -104,11 +108,11 @@ static int tear_down(void **state)
 
 static void timed_saves_count_across_a_batch_change(void **state)
 {
-    static const uint64_t expected[] = {TURN_STEP, 7, STEPS};
+    static const uint64_t expected[] = {BATCH_CHANGE_STEP, 7, STEPS};
     struct trainer_result result;
     (void)state;
     run("saves", "checkpoint.every=15min", "run.max_time=0s",
-        &(const struct passing){.minutes = {[2] = 10, [5] = 6, [6] = 10}}, &result);
+        &(const struct simulated_time){.minutes = {[2] = 10, [5] = 6, [6] = 10}}, &result);
     assert_int_equal(result.end, TRAINER_DONE);
     assert_int_equal(saves_count, sizeof expected / sizeof expected[0]);
     assert_memory_equal(saves, expected, sizeof expected);
@@ -121,7 +125,8 @@ static void save_time_estimates_survive_a_batch_change(void **state)
     (void)state;
     gate_shut(&disk);
     run("limit", "checkpoint.every=1", "run.max_time=1h",
-        &(const struct passing){.minutes = {[2] = 10, [5] = 35}, .held_until = 2}, &result);
+        &(const struct simulated_time){.minutes = {[2] = 10, [5] = 35}, .blocked_until_step = 2},
+        &result);
     assert_int_equal(result.end, TRAINER_OUT_OF_TIME);
     assert_int_equal(result.step, 6);
 }
