@@ -1,6 +1,6 @@
 /*
- * block — see block.h. Compiled without ThreadSanitizer's instrumentation: the bookkeeping about a
- * block's threads is not memory that these threads share.
+ * block — see block.h. Compiled without ThreadSanitizer's instrumentation: a block's threads do not
+ * share its bookkeeping.
  */
 #include "tests/cuda_on_cpu/block.h"
 
@@ -26,38 +26,38 @@
 
 enum { WARPS_MAX = BLOCK_THREADS_MAX / BLOCK_WARP_THREADS };
 
-enum state { RUNNING, AT_BARRIER, IN_COLLECTIVE, RETURNED };
+enum thread_state { RUNNING, AT_BARRIER, IN_COLLECTIVE, RETURNED };
 
-struct place {
+struct source_line {
     const char *file;
     int line;
 };
 
-struct copy_in_group {
+struct grouped_copy {
     struct block_copy copy;
     uint32_t group;
 };
 
 /* A ring of the thread's unfinished copies, oldest first. */
-struct copies {
+struct copy_ring {
     /* groups: number committed so far; later copies belong to the next group */
     uint32_t first, count, groups;
-    struct copy_in_group ring[BLOCK_COPIES_MAX];
+    struct grouped_copy ring[BLOCK_COPIES_MAX];
 };
 
 struct thread {
     struct fiber fiber;
     uint3 index;
-    enum state state;
-    struct place place; /* where the thread waits */
+    enum thread_state state;
+    struct source_line place; /* where the thread waits */
     enum collective kind;
     uint32_t mask;
     void *arguments;
-    struct copies copies;
+    struct copy_ring copies;
 };
 
 struct warp {
-    uint32_t parked, returned; /* one bit per lane */
+    uint32_t parked_lanes, returned_lanes; /* one bit per lane */
     /* number completed; its parity selects the address, which keeps early lanes apart from late
      * ones */
     uint32_t syncs;
@@ -68,19 +68,19 @@ static struct {
     const void *kernel;
     void (*main)(void *argument);
     void *argument;
-    int count; /* number of threads */
-    struct thread *running;
+    int threads_count;
+    struct thread *running_thread;
     struct fiber scheduler;
     struct thread threads[BLOCK_THREADS_MAX];
-    int opened; /* number of fibers opened */
+    int fibers_count;
     struct warp warps[WARPS_MAX];
 
     uint16_t ready[BLOCK_THREADS_MAX]; /* a ring of runnable threads */
     int ready_first, ready_count;
 
-    struct place barrier;
-    int arrived, returned, predicates, result;
-    uint32_t barriers; /* number completed */
+    struct source_line barrier;
+    int arrived_count, returned_count, predicates_count, result;
+    uint32_t barriers_count; /* completed */
     char barrier_address[2], begin_address, end_address;
 } block;
 
@@ -94,9 +94,9 @@ void shim_violation(const char *format, ...)
     if (block.kernel)
         fprintf(stderr, "kernel %s, block (%u, %u, %u): ", shim_kernel_name(block.kernel, name),
                 shim_index.block.x, shim_index.block.y, shim_index.block.z);
-    if (block.running)
-        fprintf(stderr, "thread (%u, %u, %u): ", block.running->index.x, block.running->index.y,
-                block.running->index.z);
+    if (block.running_thread)
+        fprintf(stderr, "thread (%u, %u, %u): ", block.running_thread->index.x,
+                block.running_thread->index.y, block.running_thread->index.z);
     va_list arguments;
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -106,7 +106,7 @@ void shim_violation(const char *format, ...)
     abort();
 }
 
-static int number_of(const struct thread *thread)
+static int thread_number(const struct thread *thread)
 {
     return (int)(thread - block.threads);
 }
@@ -116,9 +116,9 @@ static void make_ready(int number)
     block.ready[(block.ready_first + block.ready_count++) % BLOCK_THREADS_MAX] = (uint16_t)number;
 }
 
-/* Makes the threads in [first, first + count) whose bit in `lanes` is set runnable, in the order's
+/* Makes threads of [first, first + count) runnable if their bit in `lanes` is set, in the order's
  * direction. */
-static void make_ready_all(int first, int count, const uint32_t *lanes)
+static void make_ready_lanes(int first, int count, const uint32_t *lanes)
 {
     bool reverse = order_threads_reversed();
     for (int i = 0; i < count; i++) {
@@ -137,8 +137,8 @@ static const char *describe(const struct thread *thread)
 
 static void report_deadlock(void)
 {
-    block.running = NULL;
-    for (int i = 0, told = 0; i < block.count && told < 8; i++) {
+    block.running_thread = NULL;
+    for (int i = 0, told = 0; i < block.threads_count && told < 8; i++) {
         struct thread *thread = &block.threads[i];
         if (i > 0 && thread->state == thread[-1].state &&
             thread->place.line == thread[-1].place.line)
@@ -148,7 +148,7 @@ static void report_deadlock(void)
                 thread->place.file ? thread->place.file : "", thread->place.line, thread->mask);
         told++;
     }
-    shim_violation("its threads wait for each other for ever");
+    shim_violation("its threads wait for each other forever");
 }
 
 /* Switches from the running thread, or the scheduler (self NULL), to the next runnable thread, or
@@ -156,7 +156,7 @@ static void report_deadlock(void)
 static void run_next(struct thread *self)
 {
     struct fiber *from = self ? &self->fiber : &block.scheduler, *to = &block.scheduler;
-    block.running = NULL;
+    block.running_thread = NULL;
     if (block.ready_count > 0) {
         int pick = order_pick_thread(block.ready_count);
         uint16_t *first = &block.ready[block.ready_first],
@@ -165,11 +165,11 @@ static void run_next(struct thread *self)
         *picked = *first;
         block.ready_first = (block.ready_first + 1) % BLOCK_THREADS_MAX;
         block.ready_count--;
-        block.running = next;
+        block.running_thread = next;
         shim_thread_index = &next->index;
         next->state = RUNNING;
         to = &next->fiber;
-    } else if (block.returned < block.count) {
+    } else if (block.returned_count < block.threads_count) {
         report_deadlock();
     }
     if (from != to)
@@ -178,20 +178,21 @@ static void run_next(struct thread *self)
 
 static void check_return(struct thread *self)
 {
-    struct warp *warp = &block.warps[number_of(self) / BLOCK_WARP_THREADS];
-    if (block.arrived > 0)
+    struct warp *warp = &block.warps[thread_number(self) / BLOCK_WARP_THREADS];
+    if (block.arrived_count > 0)
         shim_violation("returns while others wait at __syncthreads, %s:%d", block.barrier.file,
                        block.barrier.line);
-    for (uint32_t rest = warp->parked; rest; rest &= rest - 1) {
-        struct thread *other = self - number_of(self) % BLOCK_WARP_THREADS + __builtin_ctz(rest);
-        if (other->mask >> (number_of(self) % BLOCK_WARP_THREADS) & 1)
+    for (uint32_t rest = warp->parked_lanes; rest; rest &= rest - 1) {
+        struct thread *other =
+            self - thread_number(self) % BLOCK_WARP_THREADS + __builtin_ctz(rest);
+        if (other->mask >> (thread_number(self) % BLOCK_WARP_THREADS) & 1)
             shim_violation("returns while lanes of its warp wait for it at %s:%d",
                            other->place.file, other->place.line);
     }
     if (self->copies.count > 0)
         shim_violation("returns with %u asynchronous copies that it did not wait for",
                        self->copies.count);
-    warp->returned |= UINT32_C(1) << number_of(self) % BLOCK_WARP_THREADS;
+    warp->returned_lanes |= UINT32_C(1) << thread_number(self) % BLOCK_WARP_THREADS;
 }
 
 /* A fiber runs the same thread index in one block after another. */
@@ -204,8 +205,8 @@ static void thread_main(void *argument)
         memory_release(&block.end_address);
         check_return(self);
         self->state = RETURNED;
-        self->place = (struct place){0};
-        block.returned++;
+        self->place = (struct source_line){0};
+        block.returned_count++;
         run_next(self);
     }
 }
@@ -216,55 +217,56 @@ void block_run(const void *kernel, void (*main)(void *argument), void *argument)
     block.kernel = kernel;
     block.main = main;
     block.argument = argument;
-    block.count = (int)(dim.x * dim.y * dim.z);
-    block.arrived = block.returned = block.predicates = 0;
+    block.threads_count = (int)(dim.x * dim.y * dim.z);
+    block.arrived_count = block.returned_count = block.predicates_count = 0;
     block.ready_first = block.ready_count = 0;
     fiber_adopt(&block.scheduler);
-    for (; block.opened < block.count; block.opened++)
-        fiber_open(&block.threads[block.opened].fiber, thread_main, &block.threads[block.opened]);
-    for (int i = 0; i < block.count; i++) {
+    for (; block.fibers_count < block.threads_count; block.fibers_count++)
+        fiber_open(&block.threads[block.fibers_count].fiber, thread_main,
+                   &block.threads[block.fibers_count]);
+    for (int i = 0; i < block.threads_count; i++) {
         struct thread *thread = &block.threads[i];
         unsigned x = (unsigned)i % dim.x, rest = (unsigned)i / dim.x;
         thread->index.x = x;
         thread->index.y = rest % dim.y;
         thread->index.z = rest / dim.y;
-        thread->place = (struct place){0};
+        thread->place = (struct source_line){0};
         thread->copies.first = thread->copies.count = thread->copies.groups = 0;
     }
-    for (int i = 0; i < block.count / BLOCK_WARP_THREADS; i++)
-        block.warps[i].parked = block.warps[i].returned = 0;
-    make_ready_all(0, block.count, NULL);
+    for (int i = 0; i < block.threads_count / BLOCK_WARP_THREADS; i++)
+        block.warps[i].parked_lanes = block.warps[i].returned_lanes = 0;
+    make_ready_lanes(0, block.threads_count, NULL);
     memory_release(&block.begin_address);
-    while (block.returned < block.count)
+    while (block.returned_count < block.threads_count)
         run_next(NULL);
     memory_acquire(&block.end_address);
-    block.running = NULL;
+    block.running_thread = NULL;
     block.kernel = NULL;
 }
 
 int shim_sync_threads(int predicate, const char *file, int line)
 {
-    struct thread *self = block.running;
-    uint32_t generation = block.barriers;
-    if (block.returned > 0)
+    struct thread *self = block.running_thread;
+    uint32_t generation = block.barriers_count;
+    if (block.returned_count > 0)
         shim_violation("waits at __syncthreads, %s:%d, though %d threads have returned", file, line,
-                       block.returned);
-    if (block.arrived == 0)
-        block.barrier = (struct place){file, line};
+                       block.returned_count);
+    if (block.arrived_count == 0)
+        block.barrier = (struct source_line){file, line};
     else if (block.barrier.line != line || block.barrier.file != file)
         shim_violation("waits at __syncthreads, %s:%d, while others wait at %s:%d", file, line,
                        block.barrier.file, block.barrier.line);
     self->state = AT_BARRIER;
     self->place = block.barrier;
     self->mask = 0;
-    block.predicates += predicate != 0;
+    block.predicates_count += predicate != 0;
     memory_release(&block.barrier_address[generation % 2]);
-    if (++block.arrived == block.count) {
-        block.arrived = 0;
-        block.barriers++;
-        block.result = block.predicates;
-        block.predicates = 0;
-        make_ready_all(0, block.count, NULL);
+    if (++block.arrived_count == block.threads_count) {
+        block.arrived_count = 0;
+        block.barriers_count++;
+        block.result = block.predicates_count;
+        block.predicates_count = 0;
+        make_ready_lanes(0, block.threads_count, NULL);
     }
     run_next(self);
     memory_acquire(&block.barrier_address[generation % 2]);
@@ -276,42 +278,42 @@ static void check_agreement(const struct thread *self, const struct thread *othe
     if (other->mask != self->mask)
         shim_violation("its mask at %s:%d is %08x, but lane %d waits at %s:%d with %08x",
                        self->place.file, self->place.line, self->mask,
-                       number_of(other) % BLOCK_WARP_THREADS, other->place.file, other->place.line,
-                       other->mask);
+                       thread_number(other) % BLOCK_WARP_THREADS, other->place.file,
+                       other->place.line, other->mask);
     if (other->kind != self->kind || other->place.line != self->place.line ||
         other->place.file != self->place.file)
         shim_violation("waits for its warp at %s:%d, but lane %d waits at %s:%d", self->place.file,
-                       self->place.line, number_of(other) % BLOCK_WARP_THREADS, other->place.file,
-                       other->place.line);
+                       self->place.line, thread_number(other) % BLOCK_WARP_THREADS,
+                       other->place.file, other->place.line);
 }
 
 void shim_collective(enum collective kind, uint32_t mask, void *arguments, const char *file,
                      int line)
 {
-    struct thread *self = block.running;
-    int lane = number_of(self) % BLOCK_WARP_THREADS;
+    struct thread *self = block.running_thread;
+    int lane = thread_number(self) % BLOCK_WARP_THREADS;
     struct thread *lanes = self - lane;
-    struct warp *warp = &block.warps[number_of(self) / BLOCK_WARP_THREADS];
+    struct warp *warp = &block.warps[thread_number(self) / BLOCK_WARP_THREADS];
     uint32_t generation = warp->syncs;
     self->state = IN_COLLECTIVE;
-    self->place = (struct place){file, line};
+    self->place = (struct source_line){file, line};
     self->kind = kind;
     self->mask = mask;
     self->arguments = arguments;
     if (!(mask >> lane & 1))
-        shim_violation("is lane %d, which its own mask %08x at %s:%d leaves out", lane, mask, file,
+        shim_violation("is lane %d, which is not in its own mask %08x at %s:%d", lane, mask, file,
                        line);
     if ((kind == COLLECTIVE_MATRICES || kind == COLLECTIVE_PRODUCT) && mask != UINT32_MAX)
         shim_violation("a tensor-core instruction at %s:%d needs the whole warp", file, line);
-    if (mask & warp->returned)
+    if (mask & warp->returned_lanes)
         shim_violation("waits at %s:%d for lanes %08x of its warp, which have returned", file, line,
-                       mask & warp->returned);
+                       mask & warp->returned_lanes);
     if (kind == COLLECTIVE_SYNC)
         memory_release(&warp->sync_address[generation % 2]);
-    if (warp->parked & mask)
-        check_agreement(self, &lanes[__builtin_ctz(warp->parked & mask)]);
-    warp->parked |= UINT32_C(1) << lane;
-    if ((warp->parked & mask) == mask) {
+    if (warp->parked_lanes & mask)
+        check_agreement(self, &lanes[__builtin_ctz(warp->parked_lanes & mask)]);
+    warp->parked_lanes |= UINT32_C(1) << lane;
+    if ((warp->parked_lanes & mask) == mask) {
         void *all[BLOCK_WARP_THREADS];
         for (int i = 0; i < BLOCK_WARP_THREADS; i++) {
             all[i] = mask >> i & 1 ? lanes[i].arguments : NULL;
@@ -319,9 +321,9 @@ void shim_collective(enum collective kind, uint32_t mask, void *arguments, const
                 check_agreement(self, &lanes[i]);
         }
         collective_compute(kind, mask, all);
-        warp->parked &= ~mask;
+        warp->parked_lanes &= ~mask;
         warp->syncs += kind == COLLECTIVE_SYNC;
-        make_ready_all(number_of(lanes), BLOCK_WARP_THREADS, &mask);
+        make_ready_lanes(thread_number(lanes), BLOCK_WARP_THREADS, &mask);
     }
     run_next(self);
     if (kind == COLLECTIVE_SYNC)
@@ -330,21 +332,21 @@ void shim_collective(enum collective kind, uint32_t mask, void *arguments, const
 
 void shim_copy_add(void *target, const void *source)
 {
-    struct copies *copies = &block.running->copies;
+    struct copy_ring *copies = &block.running_thread->copies;
     if (copies->count == BLOCK_COPIES_MAX)
         shim_violation("has more than %d asynchronous copies in progress", BLOCK_COPIES_MAX);
     copies->ring[(copies->first + copies->count++) % BLOCK_COPIES_MAX] =
-        (struct copy_in_group){{target, source}, copies->groups};
+        (struct grouped_copy){{target, source}, copies->groups};
 }
 
 void shim_copy_commit(void)
 {
-    block.running->copies.groups++;
+    block.running_thread->copies.groups++;
 }
 
 bool shim_copy_next(int pending, struct block_copy *ret_copy)
 {
-    struct copies *copies = &block.running->copies;
+    struct copy_ring *copies = &block.running_thread->copies;
     if (copies->count == 0 ||
         (int64_t)copies->ring[copies->first].group >= (int64_t)copies->groups - pending)
         return false;

@@ -3,10 +3,10 @@
  *
  * A thread runs until it waits at a barrier, waits for the other lanes of its warp, or returns.
  * Then another runnable thread continues, chosen by the order (order_choice.h). Between two
- * barriers, any interleaving of these stretches is legal, and the tests may try it. An error ends
- * the program with one line (violation.h): a thread that returned before a barrier that others wait
- * at, one barrier reached from two places, lanes that disagree on a collective operation, its mask
- * or its place in the code, or threads that deadlock.
+ * barriers, any interleaving of threads is legal, and tests may try it. These errors end the
+ * program with one line (violation.h): a thread that returned before a barrier that others wait at,
+ * one barrier reached from two places, lanes that disagree on a collective operation, its mask or
+ * its place in the code, or threads that deadlock.
  *
  * Under ThreadSanitizer only __syncthreads and __syncwarp order memory; shuffles and tensor-core
  * instructions do not.
@@ -44,8 +44,8 @@ extern const uint3 *shim_thread_index; /* of the running thread */
  * must be a multiple of 32. kernel: the kernel's address, for messages. */
 void block_run(const void *kernel, void (*main)(void *argument), void *argument);
 
-/* Implements __syncthreads. Returns the number of threads with a nonzero predicate, from which the
- * three variants with a predicate derive their results. */
+/* Implements __syncthreads. Returns the number of threads with a nonzero predicate. The three
+ * variants with a predicate derive their results from it. */
 int shim_sync_threads(int predicate, const char *file, int line);
 
 /* Warp collectives: each lane passes its arguments, and the last to arrive computes the results for
@@ -69,8 +69,8 @@ struct block_copy {
 };
 void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
-/* Returns the oldest copy that must be complete when at most the `pending` newest groups may be in
- * progress; false if there is none. */
+/* Removes the oldest copy, unless it belongs to the `pending` newest groups. Returns false if there
+ * is none. */
 bool shim_copy_next(int pending, struct block_copy *ret_copy);
 
 #ifdef __cplusplus

@@ -28,16 +28,16 @@ struct node_set {
 void node_set_add_all(struct node_set *set, const struct node_set *more);
 void node_set_clear(struct node_set *set);
 
-/* Begins a capture and adds it at the front of the list. */
+/* Begins a capture and adds it to the front of the list. */
 struct capture *capture_begin(struct capture **captures, cudaStream_t origin,
                               enum cudaStreamCaptureMode mode);
 
 /* Records work that depends on every operation in *last; *last then contains only this work. */
 void capture_add(struct capture *capture, struct node_set *last, struct queue_work work);
 
-/* Whether a capture in progress forbids the calling thread to make unsafe calls; if so, that
- * capture is invalidated. */
-bool capture_forbids(struct capture *captures);
+/* Returns true if a capture in progress forbids this thread to make unsafe calls, and invalidates
+ * that capture. */
+bool captures_forbid_unsafe_calls(struct capture *captures);
 
 void capture_invalidate_all(struct capture *captures);
 
@@ -48,10 +48,10 @@ void capture_invalidate_all(struct capture *captures);
  * for. */
 cudaError_t capture_end(struct capture **captures, struct capture *capture, cudaStream_t origin,
                         cudaStream_t streams);
-bool capture_ended(const struct capture *capture);
+bool capture_has_ended(const struct capture *capture);
 
-struct capture *capture_share(struct capture *capture); /* may be NULL */
-void capture_release(struct capture *capture);          /* may be NULL */
+struct capture *capture_retain(struct capture *capture); /* may be NULL */
+void capture_release(struct capture *capture);           /* may be NULL */
 
 /* Runs all work of an ended capture, in any order that its dependencies allow. */
 void capture_run(const struct capture *capture);

@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-static _Atomic uint64_t tick_ns, told_ns; /* for a simulated clock */
+static _Atomic uint64_t tick_ns, last_ns; /* for a simulated clock */
 
 void shim_set_clock(uint64_t new_tick_ns)
 {
@@ -17,5 +17,5 @@ void shim_set_clock(uint64_t new_tick_ns)
 uint64_t device_clock_ns(void)
 {
     uint64_t step_ns = atomic_load(&tick_ns);
-    return step_ns ? atomic_fetch_add(&told_ns, step_ns) + step_ns : clock_now_ns();
+    return step_ns ? atomic_fetch_add(&last_ns, step_ns) + step_ns : clock_now_ns();
 }

@@ -40,13 +40,13 @@ static void shuffle(uint32_t mask, void *const arguments[LANES])
         if (mine->kind != agreed->kind || mine->width != agreed->width ||
             mine->bytes != agreed->bytes ||
             (mine->kind != SHUFFLE_INDEX && mine->operand != agreed->operand))
-            shim_violation("lane %d shuffles otherwise than its warp", lane);
+            shim_violation("lane %d and its warp disagree on a shuffle", lane);
         if (mine->width < 1 || mine->width > LANES || (mine->width & (mine->width - 1)))
-            shim_violation("a shuffle's width of %d is no power of two up to 32", mine->width);
+            shim_violation("a shuffle's width of %d is not a power of two up to 32", mine->width);
         int from = shuffle_source(mine, lane);
         if (!(mask >> from & 1))
-            shim_violation("lane %d shuffles from lane %d, which is not in the mask %08x", lane,
-                           from, mask);
+            shim_violation("lane %d shuffles from lane %d, half_index is not in the mask %08x",
+                           lane, from, mask);
         const struct collective_shuffle *source = arguments[from];
         for (size_t i = 0; i < mine->bytes; i++)
             mine->result[i] = source->value[i];
@@ -75,7 +75,7 @@ static void matrices(void *const arguments[LANES])
     for (int lane = 0; lane < LANES; lane++) {
         struct collective_matrices *mine = arguments[lane];
         if (mine->transposed != first->transposed)
-            shim_violation("lane %d loads its matrices otherwise than its warp", lane);
+            shim_violation("lane %d and its warp disagree on loading matrices", lane);
         int group = lane / 4, pair = lane % 4;
         for (int m = 0; m < 4; m++) {
             struct collective_matrices *const *row =
@@ -89,10 +89,10 @@ static void matrices(void *const arguments[LANES])
     }
 }
 
-static float widen(uint32_t pair, int which, bool half)
+static float widen(uint32_t pair, int half_index, bool is_fp16)
 {
-    uint16_t bits = (uint16_t)(pair >> (which * 16));
-    return half ? half_from_f16(bits) : half_from_bf16(bits);
+    uint16_t bits = (uint16_t)(pair >> (half_index * 16));
+    return is_fp16 ? half_from_f16(bits) : half_from_bf16(bits);
 }
 
 enum { M = 16, N = 8, K = 16 };
@@ -103,15 +103,16 @@ static void product(void *const arguments[LANES])
     const struct collective_product *first = arguments[0];
     for (int lane = 0; lane < LANES; lane++) {
         const struct collective_product *mine = arguments[lane];
-        if (mine->half != first->half)
-            shim_violation("lane %d multiplies another type than its warp", lane);
+        if (mine->is_fp16 != first->is_fp16)
+            shim_violation("lane %d and its warp disagree on the type of a product", lane);
         int group = lane / 4, pair = lane % 4;
-        for (int which = 0; which < 2; which++) {
+        for (int half_index = 0; half_index < 2; half_index++) {
             for (int r = 0; r < 4; r++)
-                a[group + r % 2 * 8][2 * pair + which + r / 2 * 8] =
-                    widen(mine->a[r], which, mine->half);
+                a[group + r % 2 * 8][2 * pair + half_index + r / 2 * 8] =
+                    widen(mine->a[r], half_index, mine->is_fp16);
             for (int r = 0; r < 2; r++)
-                b[2 * pair + which + r * 8][group] = widen(mine->b[r], which, mine->half);
+                b[2 * pair + half_index + r * 8][group] =
+                    widen(mine->b[r], half_index, mine->is_fp16);
         }
     }
     for (int lane = 0; lane < LANES; lane++) {

@@ -37,7 +37,7 @@ struct collective_matrices {
 
 /* The fragments of mma.m16n8k16, laid out as in trainer/ops/cuda/tensor_core.h; c += a b. */
 struct collective_product {
-    bool half; /* elements are half; otherwise bfloat16 */
+    bool is_fp16; /* otherwise bfloat16 */
     uint32_t a[4], b[2];
     float c[4];
 };

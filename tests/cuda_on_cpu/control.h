@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* Sets the device's total memory, including what is allocated; initially 4 GiB. Must not be less
- * than what is allocated. */
+/* Sets the device's total memory; initially 4 GiB. Must not be less than the memory already
+ * allocated. */
 void shim_set_memory(size_t total_bytes);
 
 /* Sets the driver's version in CUDA's encoding (12040), or 0 for no driver, and the number of
@@ -37,7 +37,7 @@ struct shim_architecture shim_architecture(void);
  * address. cudaSuccess repairs the device. */
 void shim_set_failure(cudaError_t status);
 
-/* What the cuBLASLt stand-in chooses from now on. */
+/* Sets the algorithms that the cuBLASLt stand-in offers. */
 struct shim_products {
     uint16_t cluster_shape; /* the algorithms' cluster shape; initially 0 */
     bool has_algorithms;    /* initially true */

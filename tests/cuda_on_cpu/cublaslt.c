@@ -52,19 +52,19 @@ struct preference {
 };
 
 /* Stored in a cublasLtMatmulAlgo_t. */
-struct choice {
+struct algorithm_choice {
     uint64_t product; /* hash of the product it was chosen for */
     uint32_t align_bytes[OPERANDS], bias_align_bytes;
     uint16_t cluster_shape;
 };
-static_assert(sizeof(struct choice) <= sizeof(cublasLtMatmulAlgo_t), "it fits");
+static_assert(sizeof(struct algorithm_choice) <= sizeof(cublasLtMatmulAlgo_t), "it fits");
 
 struct cublasLtContext {
     struct blas blas;
 };
 
 /* One queued product. */
-struct job {
+struct product_job {
     struct blas blas;
     struct desc desc;
     struct layout a, b, d;
@@ -73,11 +73,11 @@ struct job {
     float alpha, beta;
 };
 
-static struct shim_products told = {.has_algorithms = true};
+static struct shim_products current_products = {.has_algorithms = true};
 
 void shim_set_products(struct shim_products products)
 {
-    told = products;
+    current_products = products;
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
@@ -103,23 +103,23 @@ size_t cublasLtGetVersion(void)
 }
 
 /* Where an attribute is stored: its address and size. */
-struct place {
+struct attribute_slot {
     void *value;
     size_t bytes;
 };
 
-static cublasStatus_t put_attribute(struct place place, const void *value, size_t bytes)
+static cublasStatus_t set_attribute(struct attribute_slot slot, const void *value, size_t bytes)
 {
-    if (!place.value || !value || bytes != place.bytes)
+    if (!slot.value || !value || bytes != slot.bytes)
         return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(place.value, value, bytes);
+    memcpy(slot.value, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
 }
 
-#define PLACE(member) ((struct place){&(member), sizeof(member)})
+#define SLOT(member) ((struct attribute_slot){&(member), sizeof(member)})
 
 /* Returns a copy of `initial` as the opaque type. */
-static cublasStatus_t make(void *ret_handle, const void *initial, size_t bytes)
+static cublasStatus_t make_handle(void *ret_handle, const void *initial, size_t bytes)
 {
     void *made = malloc(bytes);
     if (!made)
@@ -136,7 +136,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComput
                                  .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
     if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    return make(desc, &initial, sizeof initial);
+    return make_handle(desc, &initial, sizeof initial);
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc)
@@ -152,13 +152,13 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
     struct desc *desc = (struct desc *)handle;
     switch (name) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
-        return put_attribute(PLACE(desc->trans[0]), value, bytes);
+        return set_attribute(SLOT(desc->trans[0]), value, bytes);
     case CUBLASLT_MATMUL_DESC_TRANSB:
-        return put_attribute(PLACE(desc->trans[1]), value, bytes);
+        return set_attribute(SLOT(desc->trans[1]), value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        return put_attribute(PLACE(desc->epilogue), value, bytes);
+        return set_attribute(SLOT(desc->epilogue), value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        return put_attribute(PLACE(desc->bias), value, bytes);
+        return set_attribute(SLOT(desc->bias), value, bytes);
     default:
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -170,7 +170,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDa
     const struct layout initial = {.type = type, .rows = rows, .cols = cols, .ld = ld, .batch = 1};
     if (rows == 0 || cols == 0 || ld < (int64_t)rows)
         return CUBLAS_STATUS_INVALID_VALUE;
-    return make(layout, &initial, sizeof initial);
+    return make_handle(layout, &initial, sizeof initial);
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
@@ -186,9 +186,9 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
     struct layout *layout = (struct layout *)handle;
     switch (name) {
     case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
-        return put_attribute(PLACE(layout->batch), value, bytes);
+        return set_attribute(SLOT(layout->batch), value, bytes);
     case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-        return put_attribute(PLACE(layout->stride), value, bytes);
+        return set_attribute(SLOT(layout->stride), value, bytes);
     default:
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -199,7 +199,7 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *prefer
     struct preference initial = {.reduction_mask = CUBLASLT_REDUCTION_SCHEME_MASK};
     for (int i = 0; i < OPERANDS; i++)
         initial.align_bytes[i] = BEST_ALIGN_BYTES;
-    return make(preference, &initial, sizeof initial);
+    return make_handle(preference, &initial, sizeof initial);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
@@ -215,17 +215,17 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t h
     struct preference *preference = (struct preference *)handle;
     switch (name) {
     case CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES:
-        return put_attribute(PLACE(preference->workspace_bytes), value, bytes);
+        return set_attribute(SLOT(preference->workspace_bytes), value, bytes);
     case CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK:
-        return put_attribute(PLACE(preference->reduction_mask), value, bytes);
+        return set_attribute(SLOT(preference->reduction_mask), value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES:
-        return put_attribute(PLACE(preference->align_bytes[0]), value, bytes);
+        return set_attribute(SLOT(preference->align_bytes[0]), value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES:
-        return put_attribute(PLACE(preference->align_bytes[1]), value, bytes);
+        return set_attribute(SLOT(preference->align_bytes[1]), value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES:
-        return put_attribute(PLACE(preference->align_bytes[2]), value, bytes);
+        return set_attribute(SLOT(preference->align_bytes[2]), value, bytes);
     case CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES:
-        return put_attribute(PLACE(preference->align_bytes[3]), value, bytes);
+        return set_attribute(SLOT(preference->align_bytes[3]), value, bytes);
     default:
         return CUBLAS_STATUS_INVALID_VALUE;
     }
@@ -242,8 +242,8 @@ static uint64_t cols_of(const struct layout *layout, cublasOperation_t trans)
     return trans == CUBLAS_OP_N ? layout->cols : layout->rows;
 }
 
-static bool is_product(const struct desc *desc, const struct layout *a, const struct layout *b,
-                       const struct layout *c, const struct layout *d)
+static bool is_valid_product(const struct desc *desc, const struct layout *a,
+                             const struct layout *b, const struct layout *c, const struct layout *d)
 {
     bool fits = rows_of(a, desc->trans[0]) == d->rows && cols_of(b, desc->trans[1]) == d->cols &&
                 cols_of(a, desc->trans[0]) == rows_of(b, desc->trans[1]);
@@ -255,8 +255,8 @@ static bool is_product(const struct desc *desc, const struct layout *a, const st
             desc->epilogue == CUBLASLT_EPILOGUE_BIAS);
 }
 
-static uint64_t product_of(const struct desc *desc, const struct layout *a, const struct layout *b,
-                           const struct layout *d)
+static uint64_t hash_product(const struct desc *desc, const struct layout *a,
+                             const struct layout *b, const struct layout *d)
 {
     uint64_t words[12] = {(uint64_t)desc->trans[0],
                           (uint64_t)desc->trans[1],
@@ -273,7 +273,7 @@ static uint64_t product_of(const struct desc *desc, const struct layout *a, cons
     return hash_64(words, sizeof words);
 }
 
-static uint32_t align_of(const void *data)
+static uint32_t alignment_bytes(const void *data)
 {
     uintptr_t lowest = (uintptr_t)data & -(uintptr_t)data;
     return lowest == 0 || lowest > BEST_ALIGN_BYTES ? BEST_ALIGN_BYTES : (uint32_t)lowest;
@@ -289,18 +289,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
 {
     const struct desc *desc = (const struct desc *)desc_handle;
     const struct preference *preference = (const struct preference *)preference_handle;
-    struct choice choice = {.bias_align_bytes = align_of(desc->bias),
-                            .cluster_shape = told.cluster_shape};
-    if (!handle || wanted < 1 || queue_permit() != cudaSuccess)
+    struct algorithm_choice choice = {.bias_align_bytes = alignment_bytes(desc->bias),
+                                      .cluster_shape = current_products.cluster_shape};
+    if (!handle || wanted < 1 || queue_check_allocation() != cudaSuccess)
         return CUBLAS_STATUS_INVALID_VALUE;
     if (preference->reduction_mask != CUBLASLT_REDUCTION_SCHEME_NONE)
         shim_violation("an algorithm is chosen that may split sums over blocks");
     *ret_count = 0;
-    if (!told.has_algorithms || preference->workspace_bytes < WORKSPACE_USED_BYTES ||
-        !is_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)c,
-                    (struct layout *)d))
+    if (!current_products.has_algorithms || preference->workspace_bytes < WORKSPACE_USED_BYTES ||
+        !is_valid_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)c,
+                          (struct layout *)d))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    choice.product = product_of(desc, (struct layout *)a, (struct layout *)b, (struct layout *)d);
+    choice.product = hash_product(desc, (struct layout *)a, (struct layout *)b, (struct layout *)d);
     memcpy(choice.align_bytes, preference->align_bytes, sizeof choice.align_bytes);
     results[0] = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_USED_BYTES,
                                                    .state = CUBLAS_STATUS_SUCCESS};
@@ -309,8 +309,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t give_attribute(const void *value, size_t value_bytes, void *target,
-                                     size_t bytes, size_t *ret_bytes)
+static cublasStatus_t get_attribute(const void *value, size_t value_bytes, void *target,
+                                    size_t bytes, size_t *ret_bytes)
 {
     if (!target || bytes != value_bytes)
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -325,22 +325,22 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
 {
     const uint16_t zero_16 = 0;
     const uint32_t zero_32 = 0, one_32 = 1;
-    struct choice choice;
+    struct algorithm_choice choice;
     memcpy(&choice, algorithm, sizeof choice);
     switch (name) {
     case CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID:
-        return give_attribute(&choice.cluster_shape, sizeof choice.cluster_shape, value, bytes,
-                              ret_bytes);
+        return get_attribute(&choice.cluster_shape, sizeof choice.cluster_shape, value, bytes,
+                             ret_bytes);
     case CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID:
-        return give_attribute(&zero_16, sizeof zero_16, value, bytes, ret_bytes);
+        return get_attribute(&zero_16, sizeof zero_16, value, bytes, ret_bytes);
     case CUBLASLT_ALGO_CONFIG_SPLITK_NUM:
-        return give_attribute(&one_32, sizeof one_32, value, bytes, ret_bytes);
+        return get_attribute(&one_32, sizeof one_32, value, bytes, ret_bytes);
     default:
-        return give_attribute(&zero_32, sizeof zero_32, value, bytes, ret_bytes);
+        return get_attribute(&zero_32, sizeof zero_32, value, bytes, ret_bytes);
     }
 }
 
-static float element(cudaDataType type, const void *x, uint64_t i)
+static float get_element(cudaDataType type, const void *x, uint64_t i)
 {
     if (type == CUDA_R_32F)
         return ((const float *)x)[i];
@@ -352,7 +352,7 @@ static float *floats_of(cudaDataType type, const void *x, uint64_t first, uint64
 {
     float *floats = malloc(count * sizeof *floats);
     for (uint64_t i = 0; floats && i < count; i++)
-        floats[i] = element(type, x, first + i);
+        floats[i] = get_element(type, x, first + i);
     return floats;
 }
 
@@ -381,7 +381,7 @@ static uint16_t f16_of(float x)
     return (uint16_t)(sign | (((exponent + 14) << 10) + steps));
 }
 
-static void put(cudaDataType type, void *x, uint64_t i, float value)
+static void set_element(cudaDataType type, void *x, uint64_t i, float value)
 {
     if (type == CUDA_R_32F)
         ((float *)x)[i] = value;
@@ -407,7 +407,7 @@ static uint64_t bytes_of(const struct layout *layout)
 }
 
 /* A column-major matrix is its transpose in row-major order, so D' = op(B)' op(A)'. */
-static void run_one(const struct job *job, int32_t part)
+static void run_batch_item(const struct product_job *job, int32_t part)
 {
     const struct layout *d = &job->d;
     uint64_t first = (uint64_t)part * (uint64_t)d->stride;
@@ -435,19 +435,19 @@ static void run_one(const struct job *job, int32_t part)
     for (uint64_t col = 0; col < d->cols; col++)
         for (uint64_t row = 0; row < d->rows; row++) {
             uint64_t i = col * (uint64_t)d->ld + row;
-            put(d->type, job->d_data, first + i,
-                has_bias ? sums[i] + element(d->type, job->desc.bias, row) : sums[i]);
+            set_element(d->type, job->d_data, first + i,
+                        has_bias ? sums[i] + get_element(d->type, job->desc.bias, row) : sums[i]);
         }
     free(a), free(b), free(sums);
 }
 
-static void run(void *data)
+static void run_product(void *data)
 {
-    const struct job *job = data;
+    const struct product_job *job = data;
     /* the library may overwrite all of the workspace */
     memset(job->workspace, 0xff, WORKSPACE_USED_BYTES);
     for (int32_t part = 0; part < job->d.batch; part++)
-        run_one(job, part);
+        run_batch_item(job, part);
 }
 
 static bool is_aligned(const void *data, uint32_t align_bytes)
@@ -459,7 +459,7 @@ static bool is_aligned(const void *data, uint32_t align_bytes)
 static void check_memory(const void *data, uint64_t bytes, const char *what)
 {
     if (memory_kind_of(data, bytes, what) == MEMORY_PAGEABLE)
-        shim_violation("%s is memory that a device can't reach", what);
+        shim_violation("%s is in memory that a device can't reach", what);
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc_handle,
@@ -476,10 +476,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                         *c_layout = (struct layout *)c_handle,
                         *d_layout = (struct layout *)d_handle;
     bool has_bias = desc->epilogue == CUBLASLT_EPILOGUE_BIAS;
-    struct choice choice;
+    struct algorithm_choice choice;
     memcpy(&choice, algorithm, sizeof choice);
-    if (!is_product(desc, a_layout, b_layout, c_layout, d_layout) || c != d ||
-        choice.product != product_of(desc, a_layout, b_layout, d_layout))
+    if (!is_valid_product(desc, a_layout, b_layout, c_layout, d_layout) || c != d ||
+        choice.product != hash_product(desc, a_layout, b_layout, d_layout))
         return CUBLAS_STATUS_INVALID_VALUE;
     if (!is_aligned(a, choice.align_bytes[0]) || !is_aligned(b, choice.align_bytes[1]) ||
         !is_aligned(c, choice.align_bytes[2]) || !is_aligned(d, choice.align_bytes[3]) ||
@@ -493,13 +493,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (has_bias)
         check_memory(desc->bias, d_layout->rows * element_bytes(d_layout->type),
                      "the bias of a product");
-    struct job *job = malloc(sizeof *job);
+    struct product_job *job = malloc(sizeof *job);
     if (!job)
         return CUBLAS_STATUS_ALLOC_FAILED;
-    *job = (struct job){handle->blas, *desc, *a_layout, *b_layout, *d_layout, a, b, d,
-                        workspace,    0,     0};
+    *job = (struct product_job){handle->blas, *desc, *a_layout, *b_layout, *d_layout, a, b, d,
+                                workspace,    0,     0};
     memcpy(&job->alpha, alpha, sizeof job->alpha);
     memcpy(&job->beta, beta, sizeof job->beta);
-    cudaError_t status = queue_add(stream, (struct queue_work){run, free, job});
+    cudaError_t status = queue_add(stream, (struct queue_work){run_product, free, job});
     return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

@@ -1,6 +1,6 @@
 /*
  * fiber — a separate stack and a switch to it in about ten instructions; each thread of a CUDA
- * block is one.
+ * block is a fiber.
  *
  *     fiber_adopt(&caller);
  *     fiber_open(&fiber, main, argument);

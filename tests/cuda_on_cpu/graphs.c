@@ -1,6 +1,6 @@
 /*
  * graphs — tests that a captured graph can be launched many times, across streams, in any order
- * that its events allow, and that what cannot be captured is refused, as on a GPU.
+ * that its events allow, and that uncapturable calls are refused, as on a GPU.
  */
 #include "tests/cuda_on_cpu/cuda_ok.h"
 #include "tests/cuda_on_cpu/mutants.h"
@@ -60,9 +60,9 @@ static cudaGraphExec_t capture_step(const struct streams *s)
     cuda_ok(cudaStreamWaitEvent(s->side, s->fork, 0));
     cuda_ok(cudaMemcpyAsync(s->b, s->a, N * sizeof(float), cudaMemcpyDeviceToDevice, s->side));
     cuda_ok(cudaEventRecord(s->join, s->side));
-    cuda_ok(mutants_step(s->b, 3, N, s->side));
+    cuda_ok(mutants_double_and_add(s->b, 3, N, s->side));
     cuda_ok(cudaStreamWaitEvent(s->main, s->join, 0));
-    cuda_ok(mutants_step(s->a, 1, N, s->main));
+    cuda_ok(mutants_double_and_add(s->a, 1, N, s->main));
     cuda_ok(cudaMemcpyAsync(s->out, s->a, N * sizeof(float), cudaMemcpyDeviceToHost, s->main));
     cuda_ok(cudaEventRecord(s->join, s->side));
     cuda_ok(cudaStreamWaitEvent(s->main, s->join, 0));
@@ -101,7 +101,7 @@ static void a_graph_runs_once_per_launch(void **state)
     }
 }
 
-static void end_gives(const struct streams *s, cudaError_t wanted)
+static void assert_capture_end_returns(const struct streams *s, cudaError_t wanted)
 {
     cudaGraph_t graph = NULL;
     assert_int_equal(cudaStreamEndCapture(s->main, &graph), wanted);
@@ -117,24 +117,24 @@ static void uncapturable_calls_are_refused(void **state)
     void *memory = NULL;
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeGlobal));
     assert_int_equal(cudaMalloc(&memory, 100), cudaErrorStreamCaptureUnsupported);
-    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+    assert_capture_end_returns(&s, cudaErrorStreamCaptureInvalidated);
 
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     assert_int_not_equal(cudaStreamSynchronize(s.main), cudaSuccess);
-    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+    assert_capture_end_returns(&s, cudaErrorStreamCaptureInvalidated);
 
     /* a stream that joined the capture is not waited for */
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     cuda_ok(cudaEventRecord(s.fork, s.main));
     cuda_ok(cudaStreamWaitEvent(s.side, s.fork, 0));
-    cuda_ok(mutants_step(s.b, 3, N, s.side));
-    end_gives(&s, cudaErrorStreamCaptureUnjoined);
+    cuda_ok(mutants_double_and_add(s.b, 3, N, s.side));
+    assert_capture_end_returns(&s, cudaErrorStreamCaptureUnjoined);
 
     /* an event recorded outside the capture */
     cuda_ok(cudaEventRecord(s.join, s.side));
     cuda_ok(cudaStreamBeginCapture(s.main, cudaStreamCaptureModeThreadLocal));
     assert_int_equal(cudaStreamWaitEvent(s.main, s.join, 0), cudaErrorStreamCaptureIsolation);
-    end_gives(&s, cudaErrorStreamCaptureInvalidated);
+    assert_capture_end_returns(&s, cudaErrorStreamCaptureInvalidated);
     streams_close(&s);
 }
 

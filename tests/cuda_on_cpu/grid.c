@@ -60,8 +60,8 @@ static struct {
 static struct {
     char *bytes;
     size_t count;
-    char *fixed; /* static shared memory */
-    size_t fixed_count;
+    char *static_bytes;
+    size_t static_count;
 } shared;
 
 static size_t allowed_bytes(const void *kernel)
@@ -106,18 +106,18 @@ const char *shim_kernel_name(const void *kernel, char text[SHIM_NAME_BYTES_MAX])
     return text;
 }
 
-static int find_fixed(struct dl_phdr_info *info, size_t info_bytes, void *unused)
+static int find_static_shared(struct dl_phdr_info *info, size_t info_bytes, void *unused)
 {
     (void)info_bytes, (void)unused;
     for (int i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_TLS) {
-            shared.fixed = info->dlpi_tls_data;
-            shared.fixed_count = info->dlpi_phdr[i].p_memsz;
+            shared.static_bytes = info->dlpi_tls_data;
+            shared.static_count = info->dlpi_phdr[i].p_memsz;
         }
     return 1; /* the program itself is the first entry */
 }
 
-static cudaError_t check(const struct shim_launch *launch)
+static cudaError_t check_launch(const struct shim_launch *launch)
 {
     char name[SHIM_NAME_BYTES_MAX];
     dim3 grid = launch->grid, block = launch->block;
@@ -129,7 +129,7 @@ static cudaError_t check(const struct shim_launch *launch)
         (size_t)block.x * block.y * block.z > BLOCK_THREADS_MAX)
         return cudaErrorInvalidConfiguration;
     if (block.x * block.y * block.z % BLOCK_WARP_THREADS)
-        shim_violation("kernel %s: a block of %u x %u x %u threads is no multiple of %d",
+        shim_violation("kernel %s: a block of %u x %u x %u threads is not a multiple of %d",
                        shim_kernel_name(launch->kernel, name), block.x, block.y, block.z,
                        BLOCK_WARP_THREADS);
     return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue
@@ -144,17 +144,17 @@ static void run_launch(void *data)
     shared.count = launch->shared_bytes;
     if (posix_memalign((void **)&shared.bytes, SHARED_ALIGN_BYTES, shared.count ? shared.count : 1))
         abort();
-    dl_iterate_phdr(find_fixed, NULL);
+    dl_iterate_phdr(find_static_shared, NULL);
     shim_index.block_dim = launch->block;
     shim_index.grid_dim = grid;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t at = order_block(i, count);
+        uint64_t at = order_pick_block(i, count);
         shim_index.block.x = (unsigned)(at % grid.x);
         shim_index.block.y = (unsigned)(at / grid.x % grid.y);
         shim_index.block.z = (unsigned)(at / grid.x / grid.y);
         memset(shared.bytes, UNWRITTEN, shared.count);
-        if (shared.fixed)
-            memset(shared.fixed, UNWRITTEN, shared.fixed_count);
+        if (shared.static_bytes)
+            memset(shared.static_bytes, UNWRITTEN, shared.static_count);
         block_run(launch->kernel, launch->main, launch->closure);
     }
     free(shared.bytes);
@@ -167,14 +167,14 @@ static void destroy_launch(void *data)
     free(launch);
 }
 
-void shim_spin(int more)
+void shim_add_spinning_comms(int change)
 {
     pthread_mutex_lock(&loaded.lock);
-    loaded.spinning += more;
+    loaded.spinning += change;
     pthread_mutex_unlock(&loaded.lock);
 }
 
-static void load(const void *kernel)
+static void load_kernel(const void *kernel)
 {
     char name[SHIM_NAME_BYTES_MAX];
     size_t i = 0;
@@ -193,8 +193,8 @@ static void load(const void *kernel)
 
 cudaError_t shim_launch(const struct shim_launch *launch, cudaStream_t stream)
 {
-    load(launch->kernel);
-    cudaError_t status = check(launch);
+    load_kernel(launch->kernel);
+    cudaError_t status = check_launch(launch);
     if (status != cudaSuccess) {
         launch->destroy(launch->closure);
         return status_set(status);
@@ -222,7 +222,7 @@ void *shim_dynamic_shared(void)
 bool shim_is_shared(const void *memory, size_t bytes)
 {
     uintptr_t at = (uintptr_t)memory, dynamic = (uintptr_t)shared.bytes,
-              fixed = (uintptr_t)shared.fixed;
+              fixed = (uintptr_t)shared.static_bytes;
     return (at >= dynamic && at + bytes <= dynamic + shared.count) ||
-           (at >= fixed && at + bytes <= fixed + shared.fixed_count);
+           (at >= fixed && at + bytes <= fixed + shared.static_count);
 }

@@ -105,7 +105,7 @@ static void every_thread_has_its_index(void **state)
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
         uint32_t *d_out = device_memory(NULL, sizeof out);
-        cuda_ok(mutants_places(d_out, X, Y, Z, NULL));
+        cuda_ok(mutants_thread_indices(d_out, X, Y, Z, NULL));
         read_back(out, d_out, sizeof out);
         for (uint32_t i = 0; i < THREADS; i++)
             assert_int_equal(out[i], i);
@@ -117,13 +117,13 @@ static void launches_that_a_gpu_refuses_are_refused(void **state)
 {
     (void)state;
     order_set(0);
-    assert_int_equal(mutants_nothing(2048, 0, false, NULL), cudaErrorInvalidConfiguration);
-    assert_int_equal(mutants_nothing(0, 0, false, NULL), cudaErrorInvalidConfiguration);
-    assert_int_equal(mutants_nothing(32, 48 * 1024 + 16, false, NULL), cudaErrorInvalidValue);
-    assert_int_equal(mutants_nothing(32, 1 << 20, true, NULL), cudaErrorInvalidValue);
+    assert_int_equal(mutants_empty(2048, 0, false, NULL), cudaErrorInvalidConfiguration);
+    assert_int_equal(mutants_empty(0, 0, false, NULL), cudaErrorInvalidConfiguration);
+    assert_int_equal(mutants_empty(32, 48 * 1024 + 16, false, NULL), cudaErrorInvalidValue);
+    assert_int_equal(mutants_empty(32, 1 << 20, true, NULL), cudaErrorInvalidValue);
     cudaGetLastError();
-    cuda_ok(mutants_nothing(32, 96 * 1024, true, NULL));
-    cuda_ok(mutants_nothing(1024, 48 * 1024, false, NULL));
+    cuda_ok(mutants_empty(32, 96 * 1024, true, NULL));
+    cuda_ok(mutants_empty(1024, 48 * 1024, false, NULL));
     cuda_ok(cudaDeviceSynchronize());
 }
 

@@ -30,7 +30,7 @@ template <typename... P> struct closure {
     }
 };
 
-template <typename T> struct as_is {
+template <typename T> struct non_deduced {
     typedef T type; /* not deduced, so that arguments are converted as in a call */
 };
 
@@ -42,7 +42,7 @@ template <typename T> void check_argument(const void *kernel, int number, const 
 
 template <typename... P>
 cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                   cudaStream_t stream, typename as_is<P>::type... arguments)
+                   cudaStream_t stream, typename non_deduced<P>::type... arguments)
 {
     const void *address = reinterpret_cast<const void *>(kernel);
     int number = 0;

@@ -35,7 +35,7 @@ bool memory_free(enum memory_kind kind, void *memory);
 enum memory_kind memory_kind_of(const void *memory, size_t bytes, const char *what);
 
 /* Sets whether a host access to device memory faults; initially it does. No work may be queued. */
-void memory_watch(bool watched);
+void memory_watch(bool is_watched);
 
 /* Allow and forbid access to device memory. Calls may be nested. */
 void memory_open(void);

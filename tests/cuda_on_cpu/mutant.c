@@ -16,7 +16,7 @@
 
 enum { BLOCKS = 5, COUNT = BLOCKS * REVERSE_THREADS };
 
-static void ok(cudaError_t status)
+static void check_cuda(cudaError_t status)
 {
     if (status != cudaSuccess) {
         printf("cuda: %s\n", cudaGetErrorString(status));
@@ -35,9 +35,9 @@ static void expect(float found, double expected, const char *where)
 static void *device_memory(const void *initial, size_t bytes)
 {
     void *memory;
-    ok(cudaMalloc(&memory, bytes));
+    check_cuda(cudaMalloc(&memory, bytes));
     if (initial)
-        ok(cudaMemcpy(memory, initial, bytes, cudaMemcpyHostToDevice));
+        check_cuda(cudaMemcpy(memory, initial, bytes, cudaMemcpyHostToDevice));
     return memory;
 }
 
@@ -52,16 +52,16 @@ static void run_reverse(int mutation)
     float x[COUNT], out[COUNT];
     fill(x);
     float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
-    ok(mutants_reverse((enum mutation)mutation, d_out, d_x, BLOCKS, 3, NULL));
-    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    check_cuda(mutants_reverse((enum mutation)mutation, d_out, d_x, BLOCKS, 3, NULL));
+    check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int i = 0; i < COUNT; i++)
         expect(
             out[i],
             x[i / REVERSE_THREADS * REVERSE_THREADS + REVERSE_THREADS - 1 - i % REVERSE_THREADS] +
                 1.0,
             "reverse");
-    ok(cudaFree(d_x));
-    ok(cudaFree(d_out));
+    check_cuda(cudaFree(d_x));
+    check_cuda(cudaFree(d_out));
 }
 
 static void run_sum(int mutation)
@@ -69,16 +69,16 @@ static void run_sum(int mutation)
     float x[COUNT], out[BLOCKS];
     fill(x);
     float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
-    ok(mutants_sum((enum mutation)mutation, d_out, d_x, BLOCKS, NULL));
-    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    check_cuda(mutants_sum((enum mutation)mutation, d_out, d_x, BLOCKS, NULL));
+    check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int b = 0; b < BLOCKS; b++) {
         double sum = 0;
         for (int i = 0; i < REVERSE_THREADS; i++)
             sum += x[b * REVERSE_THREADS + i];
         expect(out[b], sum, "sum");
     }
-    ok(cudaFree(d_x));
-    ok(cudaFree(d_out));
+    check_cuda(cudaFree(d_x));
+    check_cuda(cudaFree(d_out));
 }
 
 static void run_product(int mutation)
@@ -88,20 +88,20 @@ static void run_product(int mutation)
     product_case_fill(&p);
     uint16_t *d_a = device_memory(p.a16, sizeof p.a16), *d_b = device_memory(p.b16, sizeof p.b16);
     float *d_out = device_memory(NULL, sizeof out);
-    ok(mutants_product((enum mutation)mutation, d_out, d_a, d_b, NULL));
-    ok(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
+    check_cuda(mutants_product((enum mutation)mutation, d_out, d_a, d_b, NULL));
+    check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int i = 0; i < PRODUCT_ROWS * PRODUCT_COLUMNS; i++)
         expect(out[i], product_case_expected(&p, i), "product");
-    ok(cudaFree(d_a));
-    ok(cudaFree(d_b));
-    ok(cudaFree(d_out));
+    check_cuda(cudaFree(d_a));
+    check_cuda(cudaFree(d_b));
+    check_cuda(cudaFree(d_out));
 }
 
 enum stream_mutation {
-    STREAMS_RIGHT,
+    STREAMS_CORRECT,
     STREAMS_NO_WAIT,       /* the second stream reads before the first has written */
     STREAMS_NO_READ_WAIT,  /* the first stream overwrites what the second has not read yet */
-    STREAMS_EARLY_RECORD,  /* the event is recorded before the work that it stands for */
+    STREAMS_EARLY_RECORD,  /* the event is recorded before the work that it should follow */
     STREAMS_REUSED_BUFFER, /* the host overwrites the pinned buffer before it has been copied */
     STREAMS_NO_SYNC,       /* the host reads the pinned result before it is complete */
 };
@@ -114,52 +114,53 @@ static void run_streams(int mutation)
     cudaStream_t in, work;
     cudaEvent_t copied, used, done;
     float *pinned, *result, *d_x, *d_y;
-    ok(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
-    ok(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking));
-    ok(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
-    ok(cudaEventCreateWithFlags(&used, cudaEventDisableTiming));
-    ok(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
-    ok(cudaHostAlloc((void **)&pinned, N * sizeof *pinned, 0));
-    ok(cudaHostAlloc((void **)&result, ROUNDS * N * sizeof *result, 0));
+    check_cuda(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
+    check_cuda(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking));
+    check_cuda(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+    check_cuda(cudaEventCreateWithFlags(&used, cudaEventDisableTiming));
+    check_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    check_cuda(cudaHostAlloc((void **)&pinned, N * sizeof *pinned, 0));
+    check_cuda(cudaHostAlloc((void **)&result, ROUNDS * N * sizeof *result, 0));
     d_x = device_memory(NULL, N * sizeof *d_x);
     d_y = device_memory(NULL, N * sizeof *d_y);
     for (int round = 0; round < ROUNDS; round++) {
         if (mutation != STREAMS_REUSED_BUFFER)
-            ok(cudaEventSynchronize(copied));
+            check_cuda(cudaEventSynchronize(copied));
         for (int i = 0; i < N; i++)
             pinned[i] = (float)(round * N + i);
         if (mutation != STREAMS_NO_READ_WAIT)
-            ok(cudaStreamWaitEvent(in, used, 0));
+            check_cuda(cudaStreamWaitEvent(in, used, 0));
         if (mutation == STREAMS_EARLY_RECORD)
-            ok(cudaEventRecord(copied, in));
-        ok(cudaMemcpyAsync(d_x, pinned, N * sizeof *d_x, cudaMemcpyHostToDevice, in));
+            check_cuda(cudaEventRecord(copied, in));
+        check_cuda(cudaMemcpyAsync(d_x, pinned, N * sizeof *d_x, cudaMemcpyHostToDevice, in));
         if (mutation != STREAMS_EARLY_RECORD)
-            ok(cudaEventRecord(copied, in));
+            check_cuda(cudaEventRecord(copied, in));
         if (mutation != STREAMS_NO_WAIT)
-            ok(cudaStreamWaitEvent(work, copied, 0));
-        ok(cudaMemcpyAsync(d_y, d_x, N * sizeof *d_y, cudaMemcpyDeviceToDevice, work));
-        ok(cudaEventRecord(used, work));
-        ok(mutants_step(d_y, 1, N, work));
-        ok(cudaMemcpyAsync(result + round * N, d_y, N * sizeof *d_y, cudaMemcpyDeviceToHost, work));
+            check_cuda(cudaStreamWaitEvent(work, copied, 0));
+        check_cuda(cudaMemcpyAsync(d_y, d_x, N * sizeof *d_y, cudaMemcpyDeviceToDevice, work));
+        check_cuda(cudaEventRecord(used, work));
+        check_cuda(mutants_double_and_add(d_y, 1, N, work));
+        check_cuda(cudaMemcpyAsync(result + round * N, d_y, N * sizeof *d_y, cudaMemcpyDeviceToHost,
+                                   work));
     }
-    ok(cudaEventRecord(done, work));
+    check_cuda(cudaEventRecord(done, work));
     if (mutation != STREAMS_NO_SYNC)
-        ok(cudaEventSynchronize(done));
+        check_cuda(cudaEventSynchronize(done));
     for (int i = 0; i < ROUNDS * N; i++)
         expect(result[i], i * 2.0 + 1, "streams");
-    ok(cudaDeviceSynchronize());
-    ok(cudaFree(d_x));
-    ok(cudaFree(d_y));
-    ok(cudaFreeHost(pinned));
-    ok(cudaFreeHost(result));
-    ok(cudaEventDestroy(copied));
-    ok(cudaEventDestroy(used));
-    ok(cudaEventDestroy(done));
-    ok(cudaStreamDestroy(in));
-    ok(cudaStreamDestroy(work));
+    check_cuda(cudaDeviceSynchronize());
+    check_cuda(cudaFree(d_x));
+    check_cuda(cudaFree(d_y));
+    check_cuda(cudaFreeHost(pinned));
+    check_cuda(cudaFreeHost(result));
+    check_cuda(cudaEventDestroy(copied));
+    check_cuda(cudaEventDestroy(used));
+    check_cuda(cudaEventDestroy(done));
+    check_cuda(cudaStreamDestroy(in));
+    check_cuda(cudaStreamDestroy(work));
 }
 
-enum graph_mutation { GRAPH_RIGHT, GRAPH_NO_WAIT };
+enum graph_mutation { GRAPH_CORRECT, GRAPH_NO_WAIT };
 
 /* The graph copies x on a side stream, then changes it on the main stream. */
 static void run_graph(int mutation)
@@ -170,39 +171,39 @@ static void run_graph(int mutation)
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     float out[N], *d_x = device_memory(NULL, sizeof out), *d_y = device_memory(NULL, sizeof out);
-    ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    ok(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
-    ok(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
-    ok(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
-    ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    ok(cudaMemsetAsync(d_x, 0, sizeof out, stream));
-    ok(cudaEventRecord(fork, stream));
-    ok(cudaStreamWaitEvent(side, fork, 0));
-    ok(cudaMemcpyAsync(d_y, d_x, sizeof out, cudaMemcpyDeviceToDevice, side));
-    ok(cudaEventRecord(copied, side));
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    check_cuda(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+    check_cuda(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    check_cuda(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    check_cuda(cudaMemsetAsync(d_x, 0, sizeof out, stream));
+    check_cuda(cudaEventRecord(fork, stream));
+    check_cuda(cudaStreamWaitEvent(side, fork, 0));
+    check_cuda(cudaMemcpyAsync(d_y, d_x, sizeof out, cudaMemcpyDeviceToDevice, side));
+    check_cuda(cudaEventRecord(copied, side));
     if (mutation != GRAPH_NO_WAIT)
-        ok(cudaStreamWaitEvent(stream, copied, 0));
-    ok(mutants_step(d_x, 1, N, stream));
-    ok(cudaStreamWaitEvent(stream, copied, 0));
-    ok(cudaStreamEndCapture(stream, &graph));
-    ok(cudaGraphInstantiate(&exec, graph, 0));
+        check_cuda(cudaStreamWaitEvent(stream, copied, 0));
+    check_cuda(mutants_double_and_add(d_x, 1, N, stream));
+    check_cuda(cudaStreamWaitEvent(stream, copied, 0));
+    check_cuda(cudaStreamEndCapture(stream, &graph));
+    check_cuda(cudaGraphInstantiate(&exec, graph, 0));
     for (int launch = 0; launch < LAUNCHES; launch++)
-        ok(cudaGraphLaunch(exec, stream));
-    ok(cudaMemcpyAsync(out, d_y, sizeof out, cudaMemcpyDeviceToHost, stream));
+        check_cuda(cudaGraphLaunch(exec, stream));
+    check_cuda(cudaMemcpyAsync(out, d_y, sizeof out, cudaMemcpyDeviceToHost, stream));
     for (int i = 0; i < N; i++)
         expect(out[i], 0, "graph");
-    ok(cudaGraphExecDestroy(exec));
-    ok(cudaGraphDestroy(graph));
-    ok(cudaFree(d_x));
-    ok(cudaFree(d_y));
-    ok(cudaEventDestroy(fork));
-    ok(cudaEventDestroy(copied));
-    ok(cudaStreamDestroy(stream));
-    ok(cudaStreamDestroy(side));
+    check_cuda(cudaGraphExecDestroy(exec));
+    check_cuda(cudaGraphDestroy(graph));
+    check_cuda(cudaFree(d_x));
+    check_cuda(cudaFree(d_y));
+    check_cuda(cudaEventDestroy(fork));
+    check_cuda(cudaEventDestroy(copied));
+    check_cuda(cudaStreamDestroy(stream));
+    check_cuda(cudaStreamDestroy(side));
 }
 
 enum host_mutation {
-    HOST_RIGHT,
+    HOST_CORRECT,
     HOST_TOUCHES_DEVICE,
     HOST_POINTER_ARGUMENT,
     HOST_FREED_ARGUMENT,
@@ -214,28 +215,28 @@ static void run_host(int mutation)
 {
     static float plain[32];
     float *d_x = device_memory(plain, sizeof plain), *freed = device_memory(plain, sizeof plain);
-    ok(cudaFree(freed));
+    check_cuda(cudaFree(freed));
     switch (mutation) {
     case HOST_TOUCHES_DEVICE:
         d_x[3] = 1;
         break;
     case HOST_POINTER_ARGUMENT:
-        ok(mutants_step(plain, 1, 32, NULL));
+        check_cuda(mutants_double_and_add(plain, 1, 32, NULL));
         break;
     case HOST_FREED_ARGUMENT:
-        ok(mutants_step(freed, 1, 32, NULL));
+        check_cuda(mutants_double_and_add(freed, 1, 32, NULL));
         break;
     case HOST_COPY_TOO_LONG:
-        ok(cudaMemset(d_x, 0, sizeof plain + 1));
+        check_cuda(cudaMemset(d_x, 0, sizeof plain + 1));
         break;
     case HOST_ODD_BLOCK:
-        ok(mutants_nothing(33, 0, false, NULL));
+        check_cuda(mutants_empty(33, 0, false, NULL));
         break;
     default:
-        ok(mutants_step(d_x, 1, 32, NULL));
+        check_cuda(mutants_double_and_add(d_x, 1, 32, NULL));
         break;
     }
-    ok(cudaFree(d_x));
+    check_cuda(cudaFree(d_x));
 }
 
 static const struct {
@@ -262,15 +263,15 @@ static const struct {
     {"swapped-fragment", run_product, MUTATION_SWAPPED_FRAGMENT},
     {"wrong-row", run_product, MUTATION_WRONG_ROW},
     {"not-transposed", run_product, MUTATION_NOT_TRANSPOSED},
-    {"streams", run_streams, STREAMS_RIGHT},
+    {"streams", run_streams, STREAMS_CORRECT},
     {"no-stream-wait", run_streams, STREAMS_NO_WAIT},
     {"no-read-wait", run_streams, STREAMS_NO_READ_WAIT},
     {"early-record", run_streams, STREAMS_EARLY_RECORD},
     {"reused-buffer", run_streams, STREAMS_REUSED_BUFFER},
     {"no-sync", run_streams, STREAMS_NO_SYNC},
-    {"graph", run_graph, GRAPH_RIGHT},
+    {"graph", run_graph, GRAPH_CORRECT},
     {"no-wait-in-graph", run_graph, GRAPH_NO_WAIT},
-    {"host", run_host, HOST_RIGHT},
+    {"host", run_host, HOST_CORRECT},
     {"host-touches-device", run_host, HOST_TOUCHES_DEVICE},
     {"host-pointer-argument", run_host, HOST_POINTER_ARGUMENT},
     {"freed-argument", run_host, HOST_FREED_ARGUMENT},

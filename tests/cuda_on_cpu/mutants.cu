@@ -89,7 +89,7 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
         if (M != MUTATION_NO_COPY_BARRIER)
             __syncthreads();
         /* matrices of A: rows 0-7 and 8-15 of columns 0-7, then of columns 8-15; matrices of B:
-         * rows 0-7, rows 8-15, and the same again */
+         * rows 0-7 and 8-15, twice */
         uint32_t fragment_a[4], fragment_b[4];
         int row = lane % 16 + (M == MUTATION_WRONG_ROW && lane == 5 ? 1 : 0);
         load_matrices<false>(fragment_a, &a_piece[piece % 2][row * PIECE + lane / 16 * 8]);
@@ -110,7 +110,7 @@ __global__ void product_kernel(float *out, const __nv_bfloat16 *a, const __nv_bf
         out[(lane / 4 + r / 2 * 8) * PRODUCT_COLUMNS + lane % 4 * 2 + r % 2] = c[r];
 }
 
-__global__ void places_kernel(uint32_t *out)
+__global__ void thread_indices_kernel(uint32_t *out)
 {
     uint32_t block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     uint32_t thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -118,14 +118,14 @@ __global__ void places_kernel(uint32_t *out)
     out[i] = i;
 }
 
-__global__ void step_kernel(float *x, float add, int count)
+__global__ void double_and_add_kernel(float *x, float add, int count)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count)
         x[i] = x[i] * 2 + add;
 }
 
-__global__ void nothing_kernel()
+__global__ void empty_kernel()
 {
 }
 
@@ -200,23 +200,24 @@ cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *
     }
 }
 
-cudaError_t mutants_places(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
-                           cudaStream_t stream)
+cudaError_t mutants_thread_indices(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
+                                   cudaStream_t stream)
 {
-    return LAUNCH(places_kernel, dim3(grid_x, grid_y, grid_z), dim3(4, 4, 2), 0, stream, out);
+    return LAUNCH(thread_indices_kernel, dim3(grid_x, grid_y, grid_z), dim3(4, 4, 2), 0, stream,
+                  out);
 }
 
-cudaError_t mutants_step(float *x, float add, int count, cudaStream_t stream)
+cudaError_t mutants_double_and_add(float *x, float add, int count, cudaStream_t stream)
 {
-    return LAUNCH(step_kernel, (count + 63) / 64, 64, 0, stream, x, add, count);
+    return LAUNCH(double_and_add_kernel, (count + 63) / 64, 64, 0, stream, x, add, count);
 }
 
-cudaError_t mutants_nothing(int threads, int shared_bytes, bool allow, cudaStream_t stream)
+cudaError_t mutants_empty(int threads, int shared_bytes, bool allow, cudaStream_t stream)
 {
     if (allow) {
-        cudaError_t status = LAUNCH_ALLOW_SHARED(nothing_kernel, shared_bytes);
+        cudaError_t status = LAUNCH_ALLOW_SHARED(empty_kernel, shared_bytes);
         if (status != cudaSuccess)
             return status;
     }
-    return LAUNCH(nothing_kernel, 1, threads, shared_bytes, stream);
+    return LAUNCH(empty_kernel, 1, threads, shared_bytes, stream);
 }

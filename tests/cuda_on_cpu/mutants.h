@@ -55,15 +55,15 @@ cudaError_t mutants_product(enum mutation mutation, float *out, const uint16_t *
 
 /* out[i] = i, where i is the thread's linear index in a three-dimensional grid of 4 x 4 x 2
  * blocks. */
-cudaError_t mutants_places(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
-                           cudaStream_t stream);
+cudaError_t mutants_thread_indices(uint32_t *out, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z,
+                                   cudaStream_t stream);
 
 /* x[i] = x[i] * 2 + add for `count` numbers; the result depends on the order of these steps. */
-cudaError_t mutants_step(float *x, float add, int count, cudaStream_t stream);
+cudaError_t mutants_double_and_add(float *x, float add, int count, cudaStream_t stream);
 
 /* An empty kernel with this many threads and shared bytes per block. allow: calls
  * LAUNCH_ALLOW_SHARED first. */
-cudaError_t mutants_nothing(int threads, int shared_bytes, bool allow, cudaStream_t stream);
+cudaError_t mutants_empty(int threads, int shared_bytes, bool allow, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

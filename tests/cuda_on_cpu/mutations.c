@@ -19,17 +19,17 @@
 #define BY_POISON BY_VALUES
 #endif
 
-static void run(const char *name, char *text, size_t bytes, int *ret_status)
+static void run_mutant(const char *name, char *text, size_t bytes, int *ret_status)
 {
     *ret_status = test_run_output(text, bytes, "ASAN_OPTIONS=detect_leaks=0 '%s' %s 2>&1",
                                   TEST_BUILD_DIR "/tests/cuda_on_cpu/cuda_mutant", name);
 }
 
-static void caught(const char *name, const char *by)
+static void assert_caught(const char *name, const char *by)
 {
     char text[65536];
     int status;
-    run(name, text, sizeof text, &status);
+    run_mutant(name, text, sizeof text, &status);
     if (status == 0)
         fail_msg("%s was not caught", name);
     if (!strstr(text, by))
@@ -43,9 +43,9 @@ static void a_correct_kernel_passes(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char text[65536];
         int status;
-        run(names[i], text, sizeof text, &status);
+        run_mutant(names[i], text, sizeof text, &status);
         if (status)
-            fail_msg("%s gave %d:\n%s", names[i], status, text);
+            fail_msg("%s exited with %d:\n%s", names[i], status, text);
     }
 }
 
@@ -53,7 +53,7 @@ static void a_correct_kernel_passes(void **state)
     static void case (void **state)                                                                \
     {                                                                                              \
         (void)state;                                                                               \
-        caught(name, by);                                                                          \
+        assert_caught(name, by);                                                                   \
     }
 
 CAUGHT(a_missing_barrier, "no-barrier", BY_RACE)
@@ -80,7 +80,7 @@ CAUGHT(a_host_pointer_passed_to_a_kernel, "host-pointer-argument",
 CAUGHT(a_freed_pointer_passed_to_a_kernel, "freed-argument",
        "argument 1 points to memory that a device")
 CAUGHT(a_fill_past_the_end, "copy-too-long", "129 bytes from byte 0 of an allocation of 128 bytes")
-CAUGHT(a_block_of_33_threads, "odd-block", "is no multiple of 32")
+CAUGHT(a_block_of_33_threads, "odd-block", "is not a multiple of 32")
 
 /* These end in a fault or a sanitizer report; the machine determines which. */
 static void overruns_and_touched_device_memory(void **state)
@@ -90,7 +90,7 @@ static void overruns_and_touched_device_memory(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char text[65536];
         int status;
-        run(names[i], text, sizeof text, &status);
+        run_mutant(names[i], text, sizeof text, &status);
         if (status == 0)
             fail_msg("%s was not caught", names[i]);
     }
@@ -100,7 +100,7 @@ static void a_race_that_leaves_the_values_right(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
-    caught("same-value", BY_RACE);
+    assert_caught("same-value", BY_RACE);
 #else
     test_skip("only ThreadSanitizer sees a race whose values are right (preset tsan)");
 #endif

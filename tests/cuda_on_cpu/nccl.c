@@ -48,20 +48,19 @@ struct group {
 
 struct ncclComm {
     int rank, ranks;
-    uint64_t name;
+    uint64_t id;
     pthread_t thread;
     atomic_bool stop;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     ncclResult_t state;         /* guarded by mutex, like all members below */
     struct group *first, *last; /* ready for the thread to move their data */
-    struct group *held;         /* ended by the caller, but not queued on its stream yet */
+    struct group *held_group;   /* ended by the caller, but not queued on its stream yet */
     cudaStream_t held_stream;
-    int delays, groups; /* polls until the held group is queued; groups made but not done */
+    int delays_left, groups_left; /* polls until the held group is queued; unfinished groups */
     uint64_t generator;
-    /* leaves: together with the other ranks; ended: only groups remain that their streams have not
-     * reached */
-    bool finalized, leaves, quit, ended;
+    /* is_leaving: with the other ranks; has_ended: streams have not reached the remaining groups */
+    bool finalized, is_leaving, quit, has_ended;
 };
 
 /* Of the calling thread. */
@@ -76,14 +75,14 @@ static _Thread_local struct {
 
 static atomic_int groups_count; /* groups of all communicators that have not ended */
 
-static void *or_abort(void *memory)
+static void *abort_if_null(void *memory)
 {
     if (!memory)
         abort();
     return memory;
 }
 
-static size_t bytes_of(ncclDataType_t type)
+static size_t type_bytes(ncclDataType_t type)
 {
     return type == ncclInt8 ? 1 : type == ncclFloat32 ? 4 : 8;
 }
@@ -92,7 +91,7 @@ static size_t bytes_of(ncclDataType_t type)
 
 static void add_terms(const struct group *group)
 {
-    size_t bytes = group->elements * bytes_of(group->type);
+    size_t bytes = group->elements * type_bytes(group->type);
     memcpy(group->sum, group->terms, bytes);
     for (int r = 1; r < group->comm->ranks; r++) {
         const char *term = group->terms + (size_t)r * bytes;
@@ -118,16 +117,16 @@ static int run_group(struct nccl_wire *wire, struct group *group)
 
 static void end_group(struct group *group)
 {
-    queue_signal(group->mark);
+    queue_mark_reached(group->mark);
     free(group->terms);
     free(group);
 }
 
 /* The caller holds the mutex. */
-static void add_groups(ncclComm_t comm, int count)
+static void change_groups_count(ncclComm_t comm, int count)
 {
-    shim_spin((comm->groups + count > 0) - (comm->groups > 0));
-    comm->groups += count;
+    shim_add_spinning_comms((comm->groups_left + count > 0) - (comm->groups_left > 0));
+    comm->groups_left += count;
     atomic_fetch_add(&groups_count, count);
 }
 
@@ -154,7 +153,7 @@ static void serve(ncclComm_t comm, struct nccl_wire *wire)
             comm->state = ncclRemoteError;
             continue;
         }
-        add_groups(comm, -1);
+        change_groups_count(comm, -1);
         pthread_mutex_unlock(&comm->mutex);
         end_group(group);
         pthread_mutex_lock(&comm->mutex);
@@ -165,11 +164,11 @@ static void *run_comm(void *argument)
 {
     ncclComm_t comm = argument;
     struct nccl_wire *wire = NULL;
-    int status = nccl_wire_open(comm->name, comm->rank, comm->ranks, &comm->stop, &wire);
+    int status = nccl_wire_open(comm->id, comm->rank, comm->ranks, &comm->stop, &wire);
     pthread_mutex_lock(&comm->mutex);
     comm->state = status ? ncclSystemError : ncclSuccess;
     serve(comm, wire);
-    bool leaves = comm->leaves;
+    bool leaves = comm->is_leaving;
     pthread_mutex_unlock(&comm->mutex);
     if (leaves)
         nccl_wire_leave(wire);
@@ -186,9 +185,9 @@ static void free_comm(ncclComm_t comm)
 
 /* For a communicator that was aborted before its stream reached the group. The caller holds the
  * mutex. */
-static void begin_ended(ncclComm_t comm, struct group *group)
+static void skip_group_after_end(ncclComm_t comm, struct group *group)
 {
-    bool is_last = --comm->groups == 0;
+    bool is_last = --comm->groups_left == 0;
     pthread_mutex_unlock(&comm->mutex);
     end_group(group);
     if (is_last)
@@ -196,13 +195,13 @@ static void begin_ended(ncclComm_t comm, struct group *group)
 }
 
 /* Called on the shim's thread when the stream has reached the group. */
-static void begin(void *data)
+static void on_group_reached(void *data)
 {
     struct group *group = data;
     ncclComm_t comm = group->comm;
     pthread_mutex_lock(&comm->mutex);
-    if (comm->ended) {
-        begin_ended(comm, group);
+    if (comm->has_ended) {
+        skip_group_after_end(comm, group);
         return;
     }
     group->next = NULL;
@@ -233,7 +232,7 @@ ncclResult_t ncclGetVersion(int *version)
 const char *ncclGetErrorString(ncclResult_t result)
 {
     return result == ncclRemoteError ? "remote process exited or there was a network error"
-                                     : "another error of the NCCL that stands in";
+                                     : "another error of the NCCL stand-in";
 }
 
 const char *ncclGetLastError(ncclComm_t comm)
@@ -253,11 +252,11 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
 {
     if (config->blocking != 0 || rank < 0 || rank >= ranks)
         return ncclInvalidArgument;
-    ncclComm_t made = or_abort(calloc(1, sizeof *made));
+    ncclComm_t made = abort_if_null(calloc(1, sizeof *made));
     made->rank = rank;
     made->ranks = ranks;
-    memcpy(&made->name, &id, sizeof made->name);
-    made->generator = made->name + (uint64_t)rank;
+    memcpy(&made->id, &id, sizeof made->id);
+    made->generator = made->id + (uint64_t)rank;
     made->state = ncclInProgress;
     pthread_mutex_init(&made->mutex, NULL);
     pthread_cond_init(&made->changed, NULL);
@@ -269,14 +268,14 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
 
 /* Queues a held group on its stream once it has been polled often enough. The caller holds the
  * mutex, which is released while queueing. */
-static void release_group(ncclComm_t comm)
+static void queue_held_group(ncclComm_t comm)
 {
-    struct group *group = comm->held;
-    comm->held = NULL;
+    struct group *group = comm->held_group;
+    comm->held_group = NULL;
     pthread_mutex_unlock(&comm->mutex);
-    const struct queue_work work = {begin, NULL, group};
+    const struct queue_work work = {on_group_reached, NULL, group};
     if (queue_add_external(comm->held_stream, work, &group->mark) != cudaSuccess)
-        shim_violation("NCCL: a stream takes no work");
+        shim_violation("NCCL: could not queue work on a stream");
     pthread_mutex_lock(&comm->mutex);
     comm->state = comm->state == ncclInProgress ? ncclSuccess : comm->state;
 }
@@ -284,9 +283,9 @@ static void release_group(ncclComm_t comm)
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
     pthread_mutex_lock(&comm->mutex);
-    if (comm->held && comm->delays-- == 0)
-        release_group(comm);
-    if (comm->finalized && comm->groups == 0 && comm->state == ncclInProgress)
+    if (comm->held_group && comm->delays_left-- == 0)
+        queue_held_group(comm);
+    if (comm->finalized && comm->groups_left == 0 && comm->state == ncclInProgress)
         comm->state = ncclSuccess;
     *error = comm->state;
     pthread_mutex_unlock(&comm->mutex);
@@ -297,7 +296,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     pthread_mutex_lock(&comm->mutex);
     if (comm->state == ncclInProgress)
-        shim_violation("NCCL: a communicator is finalized before it is done with what came before");
+        shim_violation("NCCL: a communicator is finalized before its earlier calls are done");
     comm->finalized = true;
     comm->state = ncclInProgress;
     pthread_mutex_unlock(&comm->mutex);
@@ -306,7 +305,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 static void drop_group(ncclComm_t comm, struct group *group)
 {
-    add_groups(comm, -1);
+    change_groups_count(comm, -1);
     if (group->mark) {
         end_group(group);
     } else {
@@ -315,11 +314,11 @@ static void drop_group(ncclComm_t comm, struct group *group)
     }
 }
 
-static void begin_end(ncclComm_t comm, bool leaves)
+static void start_ending(ncclComm_t comm, bool leaves)
 {
     atomic_store(&comm->stop, true);
     pthread_mutex_lock(&comm->mutex);
-    comm->leaves = leaves;
+    comm->is_leaving = leaves;
     comm->quit = true;
     pthread_cond_broadcast(&comm->changed);
     pthread_mutex_unlock(&comm->mutex);
@@ -331,16 +330,16 @@ static void end_comm(ncclComm_t comm)
     struct group *next;
     pthread_join(comm->thread, NULL);
     pthread_mutex_lock(&comm->mutex);
-    if (comm->held)
-        drop_group(comm, comm->held);
+    if (comm->held_group)
+        drop_group(comm, comm->held_group);
     for (struct group *group = comm->first; group; group = next) {
         next = group->next;
         drop_group(comm, group);
     }
-    comm->ended = true;
-    shim_spin(-(comm->groups > 0));
-    atomic_fetch_sub(&groups_count, comm->groups);
-    bool is_last = comm->groups == 0;
+    comm->has_ended = true;
+    shim_add_spinning_comms(-(comm->groups_left > 0));
+    atomic_fetch_sub(&groups_count, comm->groups_left);
+    bool is_last = comm->groups_left == 0;
     pthread_mutex_unlock(&comm->mutex);
     if (is_last)
         free_comm(comm);
@@ -348,9 +347,9 @@ static void end_comm(ncclComm_t comm)
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    if (!comm->finalized || comm->state != ncclSuccess || comm->groups > 0)
+    if (!comm->finalized || comm->state != ncclSuccess || comm->groups_left > 0)
         shim_violation("NCCL: a communicator is destroyed before it is finalized");
-    begin_end(comm, false);
+    start_ending(comm, false);
     end_comm(comm);
     return ncclSuccess;
 }
@@ -376,14 +375,14 @@ static void abort_comms(void)
     open_group.aborts_count = 0;
     for (int i = 0; i < count; i++) {
         pthread_mutex_lock(&open_group.aborts[i]->mutex);
-        own_groups += open_group.aborts[i]->groups;
+        own_groups += open_group.aborts[i]->groups_left;
         pthread_mutex_unlock(&open_group.aborts[i]->mutex);
     }
     if (count > 0 && atomic_load(&groups_count) > own_groups)
         shim_violation(
-            "NCCL: an abort while another communicator works: what it frees waits for the device");
+            "NCCL: an abort while another communicator has work: its freeing waits for the device");
     for (int i = 0; i < count; i++)
-        begin_end(open_group.aborts[i], true);
+        start_ending(open_group.aborts[i], true);
     for (int i = 0; i < count; i++)
         end_comm(open_group.aborts[i]);
 }
@@ -395,7 +394,7 @@ ncclResult_t ncclGroupStart(void)
 }
 
 /* Returns the group that the next operation joins. */
-static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
+static struct group *join_open_group(ncclComm_t comm, cudaStream_t stream)
 {
     if (open_group.group) {
         if (open_group.comm != comm || open_group.stream != stream)
@@ -404,10 +403,10 @@ static struct group *group_of(ncclComm_t comm, cudaStream_t stream)
     }
     pthread_mutex_lock(&comm->mutex);
     if (comm->state == ncclInProgress)
-        shim_violation("NCCL: a communicator is used before it is done with what came before");
-    add_groups(comm, 1);
+        shim_violation("NCCL: a communicator is used before its earlier calls are done");
+    change_groups_count(comm, 1);
     pthread_mutex_unlock(&comm->mutex);
-    open_group.group = or_abort(calloc(1, sizeof *open_group.group));
+    open_group.group = abort_if_null(calloc(1, sizeof *open_group.group));
     open_group.group->comm = open_group.comm = comm;
     open_group.stream = stream;
     return open_group.group;
@@ -426,13 +425,13 @@ ncclResult_t ncclGroupEnd(void)
     pthread_mutex_lock(&comm->mutex);
     comm->generator =
         comm->generator * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    comm->held = group;
+    comm->held_group = group;
     comm->held_stream = open_group.stream;
-    comm->delays = (int)(comm->generator >> 33) % DELAYS_MAX - 1;
+    comm->delays_left = (int)(comm->generator >> 33) % DELAYS_MAX - 1;
     if (comm->state == ncclSuccess)
         comm->state = ncclInProgress;
-    if (comm->delays < 0)
-        release_group(comm);
+    if (comm->delays_left < 0)
+        queue_held_group(comm);
     ncclResult_t state = comm->state;
     pthread_mutex_unlock(&comm->mutex);
     return state;
@@ -448,37 +447,37 @@ static void add_move(struct group *group, struct nccl_move move)
 static void check_memory(const void *data, size_t bytes)
 {
     if (bytes > 0 && memory_kind_of(data, bytes, "a message of NCCL") == MEMORY_PAGEABLE)
-        shim_violation("NCCL: a message in memory that the device can't reach");
+        shim_violation("NCCL: a message is in memory that the device can't reach");
 }
 
 ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int to, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    check_memory(data, count * bytes_of(type));
+    check_memory(data, count * type_bytes(type));
     ncclGroupStart();
-    add_move(group_of(comm, stream), (struct nccl_move){.peer = to,
-                                                        .is_send = true,
-                                                        .data = (char *)(uintptr_t)data,
-                                                        .bytes = count * bytes_of(type)});
+    add_move(join_open_group(comm, stream), (struct nccl_move){.peer = to,
+                                                               .is_send = true,
+                                                               .data = (char *)(uintptr_t)data,
+                                                               .bytes = count * type_bytes(type)});
     return ncclGroupEnd();
 }
 
 ncclResult_t ncclRecv(void *data, size_t count, ncclDataType_t type, int from, ncclComm_t comm,
                       cudaStream_t stream)
 {
-    check_memory(data, count * bytes_of(type));
+    check_memory(data, count * type_bytes(type));
     ncclGroupStart();
-    add_move(group_of(comm, stream),
-             (struct nccl_move){.peer = from, .data = data, .bytes = count * bytes_of(type)});
+    add_move(join_open_group(comm, stream),
+             (struct nccl_move){.peer = from, .data = data, .bytes = count * type_bytes(type)});
     return ncclGroupEnd();
 }
 
 ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream)
 {
-    size_t bytes = count * bytes_of(type);
+    size_t bytes = count * type_bytes(type);
     ncclGroupStart();
-    struct group *group = group_of(comm, stream);
+    struct group *group = join_open_group(comm, stream);
     for (int r = 0; r < comm->ranks; r++)
         if (r != comm->rank) {
             ncclSend(send, count, type, r, comm, stream);
@@ -493,12 +492,12 @@ ncclResult_t ncclAllGather(const void *send, void *receive, size_t count, ncclDa
 ncclResult_t ncclReduceScatter(const void *send, void *receive, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    size_t bytes = count * bytes_of(type);
+    size_t bytes = count * type_bytes(type);
     if (op != ncclSum)
         return ncclInvalidArgument;
     ncclGroupStart();
-    struct group *group = group_of(comm, stream);
-    group->terms = or_abort(malloc((size_t)comm->ranks * bytes + 1));
+    struct group *group = join_open_group(comm, stream);
+    group->terms = abort_if_null(malloc((size_t)comm->ranks * bytes + 1));
     for (int r = 0; r < comm->ranks; r++)
         if (r != comm->rank) {
             ncclSend((const char *)send + (size_t)r * bytes, count, type, r, comm, stream);

@@ -25,20 +25,20 @@ struct nccl_wire {
     int *sockets; /* [ranks]; -1: none */
 };
 
-static struct sockaddr_un address_of(uint64_t name, int rank, socklen_t *ret_bytes)
+static struct sockaddr_un address_of(uint64_t comm_id, int rank, socklen_t *ret_bytes)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
-                          "millrace-nccl-%016" PRIx64 "-%d", name, rank);
+                          "millrace-nccl-%016" PRIx64 "-%d", comm_id, rank);
     *ret_bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
     return address;
 }
 
 /* Connects to a rank, retrying until it listens. */
-static int call(uint64_t name, int own, int rank, const atomic_bool *stop)
+static int connect_to_rank(uint64_t comm_id, int own, int rank, const atomic_bool *stop)
 {
     socklen_t bytes;
-    struct sockaddr_un address = address_of(name, rank, &bytes);
+    struct sockaddr_un address = address_of(comm_id, rank, &bytes);
     while (!atomic_load(stop)) {
         int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (made < 0)
@@ -71,10 +71,10 @@ static int accept_one(struct nccl_wire *wire, int listener, const atomic_bool *s
     return 0;
 }
 
-static int listen_as(uint64_t name, int rank)
+static int listen_for_rank(uint64_t comm_id, int rank)
 {
     socklen_t bytes;
-    struct sockaddr_un address = address_of(name, rank, &bytes);
+    struct sockaddr_un address = address_of(comm_id, rank, &bytes);
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener >= 0 &&
         (bind(listener, (struct sockaddr *)&address, bytes) || listen(listener, 64))) {
@@ -84,12 +84,12 @@ static int listen_as(uint64_t name, int rank)
     return listener;
 }
 
-static int connect_all(struct nccl_wire *wire, uint64_t name, const atomic_bool *stop)
+static int connect_all(struct nccl_wire *wire, uint64_t comm_id, const atomic_bool *stop)
 {
-    int listener = listen_as(name, wire->rank);
+    int listener = listen_for_rank(comm_id, wire->rank);
     int status = listener < 0 ? -1 : 0;
     for (int r = 0; r < wire->rank && !status; r++) {
-        wire->sockets[r] = call(name, wire->rank, r, stop);
+        wire->sockets[r] = connect_to_rank(comm_id, wire->rank, r, stop);
         status = wire->sockets[r] < 0 ? -1 : 0;
     }
     for (int r = wire->rank + 1; r < wire->ranks && !status; r++)
@@ -102,7 +102,7 @@ static int connect_all(struct nccl_wire *wire, uint64_t name, const atomic_bool 
     return status;
 }
 
-int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
+int nccl_wire_open(uint64_t comm_id, int rank, int ranks, const atomic_bool *stop,
                    struct nccl_wire **ret_wire)
 {
     struct nccl_wire *wire = calloc(1, sizeof *wire);
@@ -112,7 +112,7 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
     for (int r = 0; r < ranks; r++)
         sockets[r] = -1;
     *wire = (struct nccl_wire){rank, ranks, sockets};
-    if (connect_all(wire, name, stop)) {
+    if (connect_all(wire, comm_id, stop)) {
         nccl_wire_close(wire);
         return -1;
     }
@@ -120,8 +120,8 @@ int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
     return 0;
 }
 
-/* Drops what the other rank still sends, until it is gone. */
-static void await_end(int other)
+/* Discards received bytes until the other rank leaves, closes or is gone. */
+static void drain_until_end(int other)
 {
     struct pollfd ready = {.fd = other, .events = POLLIN};
     char dropped[4096];
@@ -141,7 +141,7 @@ void nccl_wire_leave(struct nccl_wire *wire)
             shutdown(wire->sockets[r], SHUT_WR);
     for (int r = 0; wire && r < wire->ranks; r++)
         if (r != wire->rank)
-            await_end(wire->sockets[r]);
+            drain_until_end(wire->sockets[r]);
 }
 
 void nccl_wire_close(struct nccl_wire *wire)
@@ -157,7 +157,7 @@ void nccl_wire_close(struct nccl_wire *wire)
 
 static bool is_done(const struct nccl_move *move)
 {
-    return move->at == sizeof move->header + move->bytes;
+    return move->done_bytes == sizeof move->header + move->bytes;
 }
 
 /* Whether move i is the first unfinished one of its peer and direction. */
@@ -172,22 +172,22 @@ static bool is_next(const struct nccl_move *moves, size_t i)
 
 /* Moves as much as possible without blocking. Returns 1 if it made progress, 0 if not, -1 on
  * failure. */
-static int push(struct nccl_wire *wire, struct nccl_move *move)
+static int push_move(struct nccl_wire *wire, struct nccl_move *move)
 {
     int other = wire->sockets[move->peer];
-    bool in_length = move->at < sizeof move->header;
-    char *data = in_length ? (char *)&move->header + move->at
-                           : move->data + (move->at - sizeof move->header);
-    size_t left =
-        in_length ? sizeof move->header - move->at : sizeof move->header + move->bytes - move->at;
+    bool in_length = move->done_bytes < sizeof move->header;
+    char *data = in_length ? (char *)&move->header + move->done_bytes
+                           : move->data + (move->done_bytes - sizeof move->header);
+    size_t left = in_length ? sizeof move->header - move->done_bytes
+                            : sizeof move->header + move->bytes - move->done_bytes;
     ssize_t moved =
         move->is_send ? send(other, data, left, MSG_NOSIGNAL) : recv(other, data, left, 0);
     if (moved < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (moved <= 0)
         return -1;
-    move->at += (size_t)moved;
-    if (move->at == sizeof move->header && !move->is_send && move->header != move->bytes)
+    move->done_bytes += (size_t)moved;
+    if (move->done_bytes == sizeof move->header && !move->is_send && move->header != move->bytes)
         shim_violation("NCCL: rank %d sends %" PRIu64 " bytes where rank %d receives %zu",
                        move->peer, move->header, wire->rank, move->bytes);
     return 1;
@@ -219,7 +219,7 @@ int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count
         bool moved = false;
         left = 0;
         for (size_t i = 0; i < count; i++) {
-            int pushed = is_next(moves, i) ? push(wire, &moves[i]) : 0;
+            int pushed = is_next(moves, i) ? push_move(wire, &moves[i]) : 0;
             if (pushed < 0 || atomic_load(stop))
                 return -1;
             moved = moved || pushed;

@@ -14,20 +14,19 @@
 
 struct nccl_wire;
 
-/* A message to or from another rank. Its length is sent first: if ranks disagree on it, that is a
- * violation. */
+/* A message to or from another rank. Its length is sent first; a mismatch is a violation. */
 struct nccl_move {
     int peer;
     bool is_send;
     char *data;
     size_t bytes;
-    uint64_t header; /* the length that is sent or received */
-    size_t at;       /* bytes done, of the length and the data together */
+    uint64_t header;   /* the length that is sent or received */
+    size_t done_bytes; /* of the length and the data together */
 };
 
-/* Finds the other ranks by the name. Blocks until all are connected or *stop is set. Returns 0 or
+/* Finds the other ranks by comm_id. Blocks until all are connected or *stop is set. Returns 0 or
  * -1. */
-int nccl_wire_open(uint64_t name, int rank, int ranks, const atomic_bool *stop,
+int nccl_wire_open(uint64_t comm_id, int rank, int ranks, const atomic_bool *stop,
                    struct nccl_wire **ret_wire);
 /* Notifies the other ranks that this one is leaving, and blocks until each of them leaves, closes
  * or is gone. wire may be NULL. */

@@ -21,11 +21,12 @@ enum {
 #endif
 };
 
-static size_t current, told; /* seeds have been printed for the orders below `told` */
+static size_t current;
+static size_t printed_count; /* orders whose seed has been printed */
 static uint64_t generator;
 
 /* splitmix64 */
-static uint64_t next(void)
+static uint64_t next_random(void)
 {
     uint64_t z = generator += UINT64_C(0x9e3779b97f4a7c15);
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -44,18 +45,18 @@ void order_set(size_t order)
     uint64_t seed = (text ? strtoull(text, NULL, 10) : 1) + order;
     current = order;
     generator = seed;
-    /* only in the order in which work runs least often: with streams run at once, it would cost
+    /* only in this order, which opens memory least often; with STREAMS_AT_ONCE it would take
      * seconds */
     memory_watch(order == ORDER_REVERSE);
-    if (order >= ORDERS_FIXED && order >= told) {
+    if (order >= ORDERS_FIXED && order >= printed_count) {
         fprintf(stderr, "cuda_on_cpu: order %zu, seed %llu\n", order, (unsigned long long)seed);
-        told = order + 1;
+        printed_count = order + 1;
     }
 }
 
 uint64_t order_random(uint64_t count)
 {
-    return next() % count;
+    return next_random() % count;
 }
 
 bool order_threads_reversed(void)
@@ -68,7 +69,7 @@ int order_pick_thread(int count)
     if (current < ORDERS_FIXED)
         return 0;
     /* half of the time pick the newest, so that some threads run far ahead of others */
-    uint64_t random = next();
+    uint64_t random = next_random();
     return random & 1 ? count - 1 : (int)(random / 2 % (uint64_t)count);
 }
 
@@ -82,7 +83,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-uint64_t order_block(uint64_t i, uint64_t count)
+uint64_t order_pick_block(uint64_t i, uint64_t count)
 {
     static uint64_t start, stride;
     if (current == ORDER_FORWARD)
@@ -90,16 +91,16 @@ uint64_t order_block(uint64_t i, uint64_t count)
     if (current == ORDER_REVERSE)
         return count - 1 - i;
     if (i == 0) {
-        start = next() % count;
+        start = next_random() % count;
         do
-            stride = next() % count + 1;
+            stride = next_random() % count + 1;
         while (common_divisor(stride, count) != 1);
     }
     /* does not overflow: the grids in tests have far fewer than 2^32 blocks */
     return (start + i * stride) % count;
 }
 
-enum order_streams order_streams(void)
+enum stream_policy order_stream_policy(void)
 {
     return current == ORDER_FORWARD   ? STREAMS_AT_ONCE
            : current == ORDER_REVERSE ? STREAMS_LATE

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* When queued work runs. */
-enum order_streams {
+enum stream_policy {
     STREAMS_AT_ONCE, /* as soon as possible */
     STREAMS_LATE,    /* only what is waited for, and only then */
     STREAMS_RANDOM,
@@ -21,9 +21,9 @@ bool order_threads_reversed(void);
 int order_pick_thread(int count);
 
 /* The i-th of `count` blocks to run. */
-uint64_t order_block(uint64_t i, uint64_t count);
+uint64_t order_pick_block(uint64_t i, uint64_t count);
 
-enum order_streams order_streams(void);
+enum stream_policy order_stream_policy(void);
 
 /* A random number below count, which must be positive. */
 uint64_t order_random(uint64_t count);

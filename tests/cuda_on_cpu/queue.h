@@ -33,14 +33,14 @@ struct queue_work {
  * it. */
 cudaError_t queue_add(cudaStream_t stream, struct queue_work work);
 
-/* Work that something else does, such as another machine or engine. `begin` runs when the stream
- * reaches it, and later work on the stream waits until the returned mark is reached. The stream
- * must not be captured. */
+/* Work that runs outside the queue, for example on another machine or engine. `begin` runs when the
+ * stream reaches it, and later work on the stream waits until the returned mark is reached. The
+ * stream must not be captured. */
 struct mark;
 cudaError_t queue_add_external(cudaStream_t stream, struct queue_work begin,
                                struct mark **ret_mark);
 /* May be called from any thread, once per mark. */
-void queue_signal(struct mark *mark);
+void queue_mark_reached(struct mark *mark);
 
 /* Block until all work queued on the stream (or on all streams) has run. */
 cudaError_t queue_wait_stream(cudaStream_t stream);
@@ -61,7 +61,7 @@ cudaError_t queue_wait_event(cudaStream_t stream, cudaEvent_t event);
 
 /* Call before allocating memory. Returns cudaErrorStreamCaptureUnsupported, and invalidates the
  * capture, if a capture in progress forbids this thread to allocate. */
-cudaError_t queue_permit(void);
+cudaError_t queue_check_allocation(void);
 
 /* Like cudaStreamBeginCapture and cudaStreamEndCapture; the latter returns what was recorded
  * (capture.h). */

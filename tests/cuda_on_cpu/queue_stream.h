@@ -13,13 +13,13 @@ struct mark {
     int references;
     bool done;
     uint64_t done_ns;
-    struct CUstream_st
-        *stream; /* not dereferenced once done; NULL: the mark is reached from outside the queue */
+    /* Not dereferenced once done; NULL: the mark is reached from outside the queue. */
+    struct CUstream_st *stream;
 };
 
-/* If work.run is set, an operation; otherwise mark is one to reach or to wait for. */
-struct op {
-    struct op *next;
+/* An operation if work.run is set; otherwise, reaches mark or waits for it. */
+struct queued_op {
+    struct queued_op *next;
     struct queue_work work;
     struct mark *mark;
     bool waits;
@@ -27,12 +27,12 @@ struct op {
 
 struct CUstream_st {
     struct CUstream_st *next;
-    struct op *first, *last;
-    bool blocking;           /* synchronizes with the default stream */
-    bool closed;             /* destroyed; freed when it has no more work */
-    struct mark *seen;       /* mark of the default stream that was already waited for */
-    struct capture *capture; /* records the work queued here; NULL: work is run */
-    struct node_set newest;  /* dependencies of the next recorded operation */
+    struct queued_op *first, *last;
+    bool blocking;                     /* synchronizes with the default stream */
+    bool closed;                       /* destroyed; freed when it has no more work */
+    struct mark *awaited_default_mark; /* already waited for */
+    struct capture *capture;           /* records the work queued here; NULL: work is run */
+    struct node_set newest_nodes;      /* dependencies of the next recorded operation */
 };
 
 struct CUevent_st {

@@ -14,13 +14,13 @@
 
 enum { VERSION = CUDART_VERSION, CLOCK_KHZ = 1000000 };
 
-static _Thread_local cudaError_t last;
+static _Thread_local cudaError_t last_error;
 static _Atomic int driver_version = VERSION, device_count = 1;
 
 cudaError_t status_set(cudaError_t status)
 {
     if (status != cudaSuccess && status != cudaErrorNotReady)
-        last = status;
+        last_error = status;
     return status;
 }
 
@@ -30,16 +30,17 @@ void shim_set_driver(int version, int devices)
     device_count = devices;
 }
 
-static struct shim_architecture is = {9, 0, 227 << 10}; /* written only while nothing runs */
+/* Written only while nothing runs. */
+static struct shim_architecture architecture_in_use = {9, 0, 227 << 10};
 
 void shim_set_architecture(struct shim_architecture architecture)
 {
-    is = architecture;
+    architecture_in_use = architecture;
 }
 
 struct shim_architecture shim_architecture(void)
 {
-    return is;
+    return architecture_in_use;
 }
 
 /* A missing driver and one with an older major version give the same error. */
@@ -52,14 +53,14 @@ static cudaError_t driver_status(void)
 
 cudaError_t CUDARTAPI cudaGetLastError(void)
 {
-    cudaError_t status = last;
-    last = cudaSuccess;
+    cudaError_t status = last_error;
+    last_error = cudaSuccess;
     return status;
 }
 
 cudaError_t CUDARTAPI cudaPeekAtLastError(void)
 {
-    return last;
+    return last_error;
 }
 
 static const struct {
@@ -149,15 +150,15 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(struct cudaDeviceProp *properties,
     memset(properties, 0, sizeof *properties);
     snprintf(properties->name, sizeof properties->name, "CPU behind tests/cuda_on_cpu");
     memory_info(&unused, &properties->totalGlobalMem);
-    properties->major = is.major;
-    properties->minor = is.minor;
+    properties->major = architecture_in_use.major;
+    properties->minor = architecture_in_use.minor;
     properties->multiProcessorCount = 4;
     properties->warpSize = 32;
     properties->maxThreadsPerBlock = 1024;
     properties->maxThreadsPerMultiProcessor = 2048;
     properties->sharedMemPerBlock = 48 << 10;
-    properties->sharedMemPerBlockOptin = is.shared_bytes_max;
-    properties->sharedMemPerMultiprocessor = is.shared_bytes_max + 1024;
+    properties->sharedMemPerBlockOptin = architecture_in_use.shared_bytes_max;
+    properties->sharedMemPerMultiprocessor = architecture_in_use.shared_bytes_max + 1024;
     properties->unifiedAddressing = 1;
     properties->asyncEngineCount = 2;
     properties->l2CacheSize = 50 << 20;

@@ -52,7 +52,7 @@ cudaError_t CUDARTAPI cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t gr
     struct CUgraphExec_st *made = malloc(sizeof *made);
     if (!made)
         abort();
-    made->capture = capture_share(graph->capture);
+    made->capture = capture_retain(graph->capture);
     *exec = made;
     return cudaSuccess;
 }
@@ -90,5 +90,5 @@ cudaError_t CUDARTAPI cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 cudaError_t CUDARTAPI cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     return status_set(queue_add(
-        stream, (struct queue_work){run_graph, release_graph, capture_share(exec->capture)}));
+        stream, (struct queue_work){run_graph, release_graph, capture_retain(exec->capture)}));
 }

@@ -3,9 +3,9 @@
  * millrace uses them.
  *
  * Asynchronous behavior follows "API synchronization behavior" in the CUDA runtime's reference.
- * Where the reference leaves a choice, the shim guarantees the least: pinned memory is read and
- * written when the copy runs; pageable memory is read at once and written before the call returns;
- * between two ranges of device memory, even cudaMemcpy only queues the copy.
+ * Where the reference leaves a choice, the shim gives the weakest guarantee: pinned memory is read
+ * and written when the copy runs; pageable memory is read at once and written before the call
+ * returns; between two ranges of device memory, even cudaMemcpy only queues the copy.
  */
 #include "tests/cuda_on_cpu/memory.h"
 #include "tests/cuda_on_cpu/queue.h"
@@ -23,7 +23,7 @@ static cudaError_t allocate(enum memory_kind kind, void **memory, size_t bytes)
     int device;
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess)
-        status = queue_permit();
+        status = queue_check_allocation();
     if (status != cudaSuccess)
         return status_set(status);
     if (bytes > 0) {
@@ -84,7 +84,7 @@ cudaError_t CUDARTAPI cudaPointerGetAttributes(struct cudaPointerAttributes *att
     static const enum cudaMemoryType types[] = {[MEMORY_PAGEABLE] = cudaMemoryTypeUnregistered,
                                                 [MEMORY_PINNED] = cudaMemoryTypeHost,
                                                 [MEMORY_DEVICE] = cudaMemoryTypeDevice};
-    enum memory_kind kind = memory_kind_of(memory, 0, "a question about memory");
+    enum memory_kind kind = memory_kind_of(memory, 0, "a pointer query");
     *attributes = (struct cudaPointerAttributes){
         .type = types[kind],
         .devicePointer = kind == MEMORY_PAGEABLE ? NULL : (void *)memory,
@@ -106,7 +106,8 @@ static void run_copy(void *data)
     memmove(copy->target, copy->source, copy->bytes);
 }
 
-static bool fits(enum cudaMemcpyKind kind, enum memory_kind target, enum memory_kind source)
+static bool is_valid_copy_kind(enum cudaMemcpyKind kind, enum memory_kind target,
+                               enum memory_kind source)
 {
     bool to_device = target == MEMORY_DEVICE, from_device = source == MEMORY_DEVICE;
     switch (kind) {
@@ -131,13 +132,12 @@ static cudaError_t queue_copy(void *target, const void *source, size_t bytes,
         return cudaSuccess;
     enum memory_kind to = memory_kind_of(target, bytes, "the target of a copy"),
                      from = memory_kind_of(source, bytes, "the source of a copy");
-    if (!fits(kind, to, from))
+    if (!is_valid_copy_kind(kind, to, from))
         return status_set(cudaErrorInvalidValue);
     bool on_host = to != MEMORY_DEVICE && from != MEMORY_DEVICE,
          staged = from == MEMORY_PAGEABLE && !on_host;
     if ((on_host || staged || to == MEMORY_PAGEABLE) && queue_is_captured(stream))
-        shim_violation(
-            "a copy of pageable memory, or between memory of the host, can't be part of a graph");
+        shim_violation("a copy of pageable memory or within host memory can't be captured");
     struct copy *copy = malloc(sizeof *copy + (staged ? bytes : 0));
     if (!copy)
         return status_set(cudaErrorMemoryAllocation);

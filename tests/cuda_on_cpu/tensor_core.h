@@ -36,7 +36,7 @@ inline void copy_async_16(void *shared, const void *global, bool valid)
 {
     cuda_on_cpu::check_16(shared, "the target of an asynchronous copy");
     if (!shim_is_shared(shared, cuda_on_cpu::COPY_BYTES))
-        shim_violation("the target of an asynchronous copy is no shared memory");
+        shim_violation("the target of an asynchronous copy is not shared memory");
     if (valid)
         cuda_on_cpu::check_16(global, "the source of an asynchronous copy");
     memset(shared, 0xff, cuda_on_cpu::COPY_BYTES);
@@ -74,7 +74,7 @@ inline void load_matrices(uint32_t r[4], const void *shared_row,
 {
     cuda_on_cpu::check_16(shared_row, "a row of ldmatrix");
     if (!shim_is_shared(shared_row, cuda_on_cpu::COPY_BYTES))
-        shim_violation("a row of ldmatrix at %s:%d is no shared memory", file, line);
+        shim_violation("a row of ldmatrix at %s:%d is not shared memory", file, line);
     struct collective_matrices arguments = {};
     arguments.transposed = transposed;
     memcpy(arguments.row, shared_row, sizeof arguments.row);
@@ -94,7 +94,7 @@ inline void multiply_add(float c[4], const uint32_t a[4], const uint32_t b[2],
 {
     static_assert(sizeof(T) == 2, "bfloat16 or half");
     struct collective_product arguments = {};
-    arguments.half = std::is_same_v<T, __half>;
+    arguments.is_fp16 = std::is_same_v<T, __half>;
     memcpy(arguments.a, a, sizeof arguments.a);
     memcpy(arguments.b, b, sizeof arguments.b);
     memcpy(arguments.c, c, sizeof arguments.c);

@@ -1,6 +1,6 @@
 /*
- * violation — reports undefined behavior on a GPU: prints one line on stderr and ends the program
- * (SIGABRT).
+ * violation — reports behavior that is undefined on a GPU: prints one line on stderr and ends the
+ * program (SIGABRT).
  */
 #ifndef MILLRACE_TESTS_CUDA_ON_CPU_VIOLATION_H
 #define MILLRACE_TESTS_CUDA_ON_CPU_VIOLATION_H

@@ -39,7 +39,7 @@ static int fail_on_receive(void *context, const struct bucket_exchange_chunk *ch
                            struct err *err)
 {
     (void)context, (void)chunk, (void)err;
-    fail_msg("pieces that never came were handed over");
+    fail_msg("pieces that were never received were delivered");
     return 0;
 }
 
@@ -86,7 +86,7 @@ static void open_fixture(struct fixture *f, const struct comm_ops *comm_ops)
                                                    .chunk_elements = f->params.elements,
                                                    .pieces_max = 1,
                                                    .pieces_total_max = 2,
-                                                   .received = fail_on_receive};
+                                                   .on_received = fail_on_receive};
     assert_ok(bucket_exchange_open(&wanted, &f->exchange, &err), &err);
 }
 

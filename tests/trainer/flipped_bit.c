@@ -94,7 +94,7 @@ static bool is_pattern(const uint32_t *words)
     return same == PATTERN_WORDS;
 }
 
-/* Flips a bit without the program's knowledge, as a cosmic ray does: in each place that holds the
+/* Flips a bit without the program's knowledge, as a cosmic ray does: at each address that holds the
  * pattern, including this window. */
 static void flip_region(int memory, uint64_t begin, uint64_t end)
 {
@@ -170,7 +170,6 @@ static void a_checked_bit_flip_ends_the_run(void **state)
     assert_string_equal(err.what, expected);
 }
 
-/* The same without checks. */
 static void an_unchecked_bit_flip_reaches_the_weights(void **state)
 {
     uint32_t words[PATTERN_WORDS] = {0};

@@ -1,6 +1,6 @@
 /*
- * gradient_sync — tests on two real ranks that a rank waits for the other only at points that do
- * not depend on timing.
+ * gradient_sync — tests with two real ranks that neither waits for the other at a point that
+ * depends on timing.
  */
 #include "trainer/parallel/reduction/gradient_sync.h"
 
@@ -94,7 +94,7 @@ static void open_sync(struct ops *ops)
                       .timeout_ns = TIMEOUT_S * CLOCK_NS_PER_S},
         .pieces_max = 1,
         .pieces_total_max = 2,
-        .received = receive};
+        .on_received = receive};
     assert_ok(gradient_sync_open(&sync, &options, &err), &err);
     assert_ok(gradient_sync_connect(&sync, &err), &err);
     assert_ok(gradient_sync_open_exchange(&sync, &err), &err);

@@ -13,7 +13,7 @@ enum {
     SETS_MAX = 32,
     STEPS = 3,
     /* an embedding, two blocks, and the norm before the head */
-    GROUPS_LEAST = 4
+    GROUPS_MIN = 4
 };
 
 static char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
@@ -24,7 +24,7 @@ static struct {
     uint64_t first_group, groups_done; /* in the order of the pass */
     bool is_sent;                      /* part of the first group was sent */
 } pass;
-/* How many steps ran, and in how many the first group was sent before the last one was done. */
+/* overlapped_count: number of passes that sent the first group before they computed the last. */
 static uint64_t groups_count, overlapped_count;
 
 int __real_reduction_begin(struct reduction *reduction, uint64_t step, struct err *err);
@@ -44,10 +44,10 @@ int __wrap_reduction_begin(struct reduction *reduction, uint64_t step, struct er
 void __wrap_reduction_release(struct reduction *reduction, uint64_t group)
 {
     groups_count = reduction->options.partition->params->groups_count;
-    bool travels = !reduction_is_hookless(reduction, reduction->round);
-    if (travels && pass.groups_done == 0)
+    bool is_exchanged = !reduction_is_hookless(reduction, reduction->round);
+    if (is_exchanged && pass.groups_done == 0)
         pass.first_group = group;
-    if (travels && ++pass.groups_done == groups_count)
+    if (is_exchanged && ++pass.groups_done == groups_count)
         overlapped_count += pass.is_sent;
     __real_reduction_release(reduction, group);
 }
@@ -94,7 +94,7 @@ static void train(const char *const *extra)
         .config = &config, .comm = world, .local_rank = world->rank, .io = io};
     overlapped_count = 0;
     assert_ok(trainer_run(&options, &result, &err), &err);
-    assert_true(groups_count >= GROUPS_LEAST);
+    assert_true(groups_count >= GROUPS_MIN);
     assert_int_equal(overlapped_count, STEPS);
 }
 

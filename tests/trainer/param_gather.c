@@ -21,26 +21,26 @@ static const char *get_variable(const char *name)
 /* Rank 1 ends the run while rank 0's gather, which it does not join, is in progress. */
 static void end_run(void)
 {
-    static char letter;
+    static char message;
     struct comm_work work;
     struct err err = {0};
-    assert_ok(world->ops->receive(world, &letter, 1, 0, 0, NULL, &work, &err), &err);
+    assert_ok(world->ops->receive(world, &message, 1, 0, 0, NULL, &work, &err), &err);
     assert_ok(comm_wait(world, &work, &err), &err);
     world->ops->abort(world);
 }
 
 static void poll_until_run_ends(struct param_gather *gather, float *gradients)
 {
-    static const char letter;
+    static const char message;
     struct comm_work work;
     struct err err = {0};
-    bool has_room = false;
+    bool has_free_slot = false;
     int status = 0;
     assert_ok(param_gather_begin(gather, 0, PARAM_GATHER_PARTS, gradients, sizeof *gradients, &err),
               &err);
-    assert_ok(world->ops->send(world, &letter, 1, 1, 0, NULL, &work, &err), &err);
+    assert_ok(world->ops->send(world, &message, 1, 1, 0, NULL, &work, &err), &err);
     while (!status)
-        status = param_gather_pump(gather, &has_room, &err);
+        status = param_gather_pump(gather, &has_free_slot, &err);
     assert_int_equal(status, -ECONNABORTED);
     assert_string_equal(err.what, "the run was ended: rank 1 aborted it");
 }

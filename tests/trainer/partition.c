@@ -12,8 +12,8 @@
 
 enum { RANKS_MAX = 12 };
 
-static void add(struct params *params, const char *name, uint64_t rows, uint64_t cols,
-                bool neighbor)
+static void add_param(struct params *params, const char *name, uint64_t rows, uint64_t cols,
+                      bool neighbor)
 {
     struct err err;
     uint64_t index;
@@ -28,16 +28,16 @@ static struct params make_params(void)
     struct params params = {0};
     struct err err;
     assert_ok(params_begin_unit(&params, "embed", &err), &err);
-    add(&params, "table", 1009, 48, false);
+    add_param(&params, "table", 1009, 48, false);
     assert_ok(params_begin_unit(&params, "block", &err), &err);
-    add(&params, "q", 48, 48, false);
-    add(&params, "k", 13, 48, true);
-    add(&params, "v", 13, 48, true);
-    add(&params, "q.bias", 48, 0, false);
-    add(&params, "k.bias", 13, 0, true);
-    add(&params, "odd", 77, 30, false);
+    add_param(&params, "q", 48, 48, false);
+    add_param(&params, "k", 13, 48, true);
+    add_param(&params, "v", 13, 48, true);
+    add_param(&params, "q.bias", 48, 0, false);
+    add_param(&params, "k.bias", 13, 0, true);
+    add_param(&params, "odd", 77, 30, false);
     assert_ok(params_begin_unit(&params, "head", &err), &err);
-    add(&params, "bias", 3, 0, false);
+    add_param(&params, "bias", 3, 0, false);
     return params;
 }
 
@@ -52,7 +52,8 @@ static struct partition make_partition(const struct params *params, uint32_t ran
 }
 
 /* The number of ranks whose spans contain this element of the group. */
-static int holders(const struct partition *partition, uint64_t group, uint64_t element, bool parts)
+static int count_holders(const struct partition *partition, uint64_t group, uint64_t element,
+                         bool parts)
 {
     int count = 0;
     for (uint32_t rank = 0; rank < partition->options.ranks; rank++) {
@@ -67,8 +68,8 @@ static void assert_covers(const struct partition *partition, uint64_t group)
 {
     const struct param_group *g = &partition->params->groups[group];
     for (uint64_t element = g->offset; element < g->offset + g->elements; element++) {
-        assert_int_equal(holders(partition, group, element, true), 1);
-        assert_int_equal(holders(partition, group, element, false),
+        assert_int_equal(count_holders(partition, group, element, true), 1);
+        assert_int_equal(count_holders(partition, group, element, false),
                          partition_replicas(partition, group));
     }
 }

@@ -1,6 +1,6 @@
 /*
  * powersgd — tests that compressed gradients of real ranks equal those of powersgd.py, a numpy
- * reference, and that shapes for which compression gains nothing are sent uncompressed.
+ * reference, and that incompressible shapes are sent uncompressed.
  */
 #include "trainer/parallel/reduction/powersgd.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# ranks_matrix — training on any number of ranks with any strategy, killed and resumed on another
-# number, gives the bits of one rank.
+# ranks_matrix — training with any strategy on any number of ranks, killed and resumed on another
+# number, produces the same bits as on one rank.
 #
 #   ranks_matrix.sh vit|gpt2 [sample|all|list]
 #
@@ -13,8 +13,7 @@
 # `all` takes hours and resumes where it stopped: see scripts/ranks-matrix. With MATRIX_LOG=FILE
 # each combination appends a line (when, commit, model, seconds, ranks killed or not, the
 # combination), and combinations in the log are skipped. MATRIX_PART=K/N takes every N-th
-# combination from the K-th on; MATRIX_SECONDS=N starts none after N seconds. The order is a fixed
-# shuffle, so the time that one part takes extrapolates to the whole.
+# combination from the K-th on; MATRIX_SECONDS=N starts none after N seconds. The order is a fixed shuffle, so the total time can be extrapolated from one part.
 set -euo pipefail
 model=$1 extent=${2:-sample}
 program=${MILLRACE:?names the millrace program}
@@ -175,8 +174,7 @@ same_as() {
   diff <(losses "$1") <(losses "$2") > "$work/diff" || { cat "$work/diff" >&2; fail "$3: the metrics differ"; }
 }
 
-# reference MICROS SETTING...: sets `reference` to the one-rank run with those settings that change
-# bits; makes the run if missing.
+# reference MICROS SETTING...: sets `reference` to the one-rank run with the settings that change bits; starts the run if missing.
 reference() {
   local own=()
   for set in "${@:2}"; do

@@ -25,7 +25,7 @@ static double rounded(double value, int bits)
     return ldexp(nearbyint(ldexp(part, bits)), exponent - bits);
 }
 
-static double sum_of(uint64_t step, uint64_t first, uint64_t end, uint64_t element)
+static double sum_gradients(uint64_t step, uint64_t first, uint64_t end, uint64_t element)
 {
     double sum = 0;
     for (uint64_t micro = first; micro < end; micro++)
@@ -33,8 +33,8 @@ static double sum_of(uint64_t step, uint64_t first, uint64_t end, uint64_t eleme
     return sum;
 }
 
-/* The end of the piece that begins at micro-batch `first` and is sent as a unit, on a rank that has
- * the micro-batches before `end`. */
+/* Returns the end of the piece that starts at micro-batch `first`. end: of the rank's
+ * micro-batches. */
 static uint64_t piece_end(const struct reduction_options *options, uint64_t first, uint64_t end)
 {
     uint64_t size = 1;
@@ -51,7 +51,7 @@ static double expected(const struct sum_case *sum_case, uint64_t step, uint64_t 
     int bits = options->batching.ranks == 1 ? 53 : options->wire.type == DTYPE_BF16 ? 8 : 11;
     double sum = 0;
     if (options->wire.type == DTYPE_F32)
-        return sum_of(step, 0, sum_case->plan.micros, element);
+        return sum_gradients(step, 0, sum_case->plan.micros, element);
     for (uint64_t micro = 0; options->batching.interleaved && micro < sum_case->plan.micros;
          micro++)
         sum += rounded(gradient(step, micro, element), bits);
@@ -61,15 +61,15 @@ static double expected(const struct sum_case *sum_case, uint64_t step, uint64_t 
         for (uint64_t next, first = rank * sum_case->plan.micros / options->batching.ranks;
              first < end; first = next) {
             next = piece_end(options, first, end);
-            sum += rounded(sum_of(step, first, next, element), bits);
+            sum += rounded(sum_gradients(step, first, next, element), bits);
         }
     }
     return sum;
 }
 
-/* gradients: those of the rank's span. */
-static void check(const struct sum_case *sum_case, uint64_t step, uint64_t group, struct span span,
-                  const float *gradients)
+/* gradients: of the elements in span. */
+static void check_gradients(const struct sum_case *sum_case, uint64_t step, uint64_t group,
+                            struct span span, const float *gradients)
 {
     const struct param_group *g = &sum_case->params.groups[group];
     for (uint64_t p = g->first; p < g->first + g->count; p++) {
@@ -92,10 +92,11 @@ static void check_step(const struct sum_case *sum_case, uint64_t step)
         const void *shard;
         if (sum_case->params.groups[g].trained_elements == 0)
             continue;
-        check(sum_case, step, g, partition_trained_part(&sum_case->partition, g, rank),
-              reduction_part(r, g));
+        check_gradients(sum_case, step, g, partition_trained_part(&sum_case->partition, g, rank),
+                        reduction_part(r, g));
         assert_ok(reduction_shard(r, g, &shard, &err), &err);
-        check(sum_case, step, g, partition_trained_shard(&sum_case->partition, g, rank), shard);
+        check_gradients(sum_case, step, g, partition_trained_shard(&sum_case->partition, g, rank),
+                        shard);
     }
 }
 

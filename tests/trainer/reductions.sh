@@ -73,7 +73,7 @@ a_fast_run_is_repeatable() {
 resuming_on_other_ranks_warns_that_bits_may_differ() {
   train 3 resumed parallel.reduction=fast run.steps=4
   train 2 resumed parallel.reduction=fast
-  grep -q 'bits may differ' "$work/resumed.errors" "$work/resumed.out" || { cat "$work/resumed.errors" >&2; fail "nothing said of a resume on other ranks"; }
+  grep -q 'bits may differ' "$work/resumed.errors" "$work/resumed.out" || { cat "$work/resumed.errors" >&2; fail "no warning about resuming on a different number of ranks"; }
   near resumed canonical "resumed on other ranks"
 }
 
@@ -82,7 +82,7 @@ compressed_gradients_train_and_a_resume_warns_of_lost_state() {
   train 2 compressed "${keys[@]}" run.steps=4
   grep -q 'reduction powersgd on 2 ranks' "$work"/compressed.{out,errors} || fail "a compressed run does not say so"
   train 2 compressed "${keys[@]}"
-  grep -q 'the error feedback from before this step is lost, and Q starts over' "$work"/compressed.{out,errors} || fail "nothing said of what a resume loses"
+  grep -q 'the error feedback from before this step is lost, and Q starts over' "$work"/compressed.{out,errors} || fail "no warning about state that a resume loses"
   near compressed canonical "compressed" 0.05
 }
 
@@ -125,9 +125,9 @@ local_updates_are_averaged_at_the_configured_interval() {
   train 2 thirds "${plain[@]}" parallel.local_sgd.steps=3 checkpoint.every=100
   train 2 thirds-saved "${plain[@]}" parallel.local_sgd.steps=100 checkpoint.every=3
   train 2 seconds "${plain[@]}" parallel.local_sgd.steps=2 checkpoint.every=100
-  "$program" ckpt diff "$work/thirds/ckpt" "$work/thirds-saved/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "a mean after every third update is none of three updates"; }
-  "$program" ckpt diff "$work/thirds/ckpt" "$work/seconds/ckpt" > /dev/null && fail "a mean after every second update is one after every third"
-  grep -q 'weights averaged every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights travel"
+  "$program" ckpt diff "$work/thirds/ckpt" "$work/thirds-saved/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "averaging every third update differs from averaging at every third save"; }
+  "$program" ckpt diff "$work/thirds/ckpt" "$work/seconds/ckpt" > /dev/null && fail "averaging every second update equals averaging every third"
+  grep -q 'weights averaged every 3 updates' "$work"/thirds.{out,errors} || fail "a run of local updates does not say when weights are averaged"
 }
 
 # One save between two means, and one after a mean: at both, each rank has its own moments.
@@ -137,18 +137,18 @@ resuming_local_updates_matches_the_uninterrupted_run() {
     train 2 "whole-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps
     train 2 "parts-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps run.steps=4
     train 2 "parts-$steps" "${keys[@]}" parallel.local_sgd.steps=$steps
-    "$program" ckpt diff "$work/whole-$steps/ckpt" "$work/parts-$steps/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "local updates that were resumed differ from those that were not"; }
+    "$program" ckpt diff "$work/whole-$steps/ckpt" "$work/parts-$steps/ckpt" > "$work/diff" || { cat "$work/diff" >&2; fail "resumed local updates differ from uninterrupted ones"; }
   done
 }
 
-# No step before the evaluation ends with a mean by itself.
+# No step before the evaluation averages the weights by itself.
 local_updates_are_evaluated_as_the_saved_mean() {
   local keys=(data.val="$work/shards" eval.every=4 parallel.reduction=fast) list=() step found
   train 3 evaluated "${keys[@]}" parallel.local_sgd.steps=3
   for set in "${keys[@]}"; do list+=(--set "$set"); done
   for step in 4 8; do
     found=$("$program" eval "$work/train.yaml" "${list[@]}" --from "$work/evaluated/ckpt/step-0000000$step" --json 2> /dev/null | grep -o '"loss":[0-9.]*' | cut -d: -f2)
-    [[ -n $found ]] && grep "\"step\":$step," "$work/evaluated/metrics.jsonl" | grep -q "\"val_loss\":$found[,}]" || fail "after step $step another loss than $found was found while it trained"
+    [[ -n $found ]] && grep "\"step\":$step," "$work/evaluated/metrics.jsonl" | grep -q "\"val_loss\":$found[,}]" || fail "after step $step training reported a loss other than $found"
   done
 }
 

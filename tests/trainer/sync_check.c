@@ -24,8 +24,7 @@ static int set_up(void **state)
     return sync_check_open(world, NULL, TENSORS, &check, &err);
 }
 
-/* Two tensors that all ranks hold, and a last one of which each pair of ranks holds its own
- * part. */
+/* Adds two tensors that all ranks hold, and one that is split between pairs of ranks. */
 static void add_tensors(void)
 {
     static const char *const names[] = {"blocks.0.attn.q.weight", "blocks.1.mlp.up.weight",
@@ -216,7 +215,7 @@ static void an_unreadable_piece_fails_on_all_ranks(void **state)
 {
     const struct sync_piece piece = {
         .name = "head.weight", .bytes = sizeof arrays[0], .data = arrays[0]};
-    struct sync_check *of_device;
+    struct sync_check *device_check;
     struct device *device;
     struct err err = {0};
     (void)state;
@@ -227,13 +226,13 @@ static void an_unreadable_piece_fails_on_all_ranks(void **state)
     if (is_failing)
         ops.copy = copy_fails;
     device->ops = &ops;
-    assert_ok(sync_check_open(world, device, 1, &of_device, &err), &err);
-    sync_check_begin(of_device);
-    sync_check_add(of_device, &piece);
-    assert_int_equal(sync_check_compare(of_device, 1, 0, NULL, &err),
+    assert_ok(sync_check_open(world, device, 1, &device_check, &err), &err);
+    sync_check_begin(device_check);
+    sync_check_add(device_check, &piece);
+    assert_int_equal(sync_check_compare(device_check, 1, 0, NULL, &err),
                      is_failing ? -EIO : -EREMOTEIO);
     assert_non_null(strstr(err.what, is_failing ? "the link is gone" : "rank"));
-    sync_check_close(of_device);
+    sync_check_close(device_check);
     device_close(device);
 }
 

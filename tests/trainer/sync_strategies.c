@@ -49,7 +49,7 @@ static void open_run(uint32_t shards, bool shares_weights)
                                             .partition = &run.compute.partition,
                                             .shards = shares_weights,
                                             .reshards = true,
-                                            .ahead = 1};
+                                            .prefetch_count = 1};
     assert_ok(
         weights_init(&run.compute.weights, &weights, run.compute.model, &run.compute.stage, &err),
         &err);
@@ -156,7 +156,7 @@ static void assert_found_before_the_update(const char *tensor)
         fail_msg("\"%s\" is not in \"%s\"", expected, err.what);
 }
 
-/* The first parameter of which this rank keeps a part, and the address of that part. */
+/* Returns the first parameter with a part on this rank, and the address of that part. */
 static const struct param *own_part(unsigned kind, void **ret_memory)
 {
     for (uint64_t i = 0; i < run.compute.params->count; i++) {

@@ -118,7 +118,7 @@ static void aligned_subtrees_count_as_their_leaves(void **state)
     tree_deinit(&whole);
 }
 
-/* Ranks with adjacent leaves pass on their stacks; pushing these in place gives the tree. */
+/* Ranks with adjacent leaves send their stacks; pushing these in order yields the tree. */
 static void subtrees_of_any_neighbors_form_the_tree(void **state)
 {
     struct fixture *fixture = *state;

@@ -20,8 +20,8 @@ struct fixture {
     struct model_stage stage;
     struct partition partition;
     struct weights weights;
-    float *expected;    /* all weights */
-    uint64_t whole_max; /* largest number of groups in buffers */
+    float *expected;       /* all weights */
+    uint64_t gathered_max; /* largest number of groups in buffers */
 };
 
 static uint64_t device_bytes(const struct fixture *f)
@@ -70,7 +70,7 @@ static void close_all(struct fixture *f)
     device_close(f->device);
 }
 
-static uint64_t count_whole(const struct weights *weights)
+static uint64_t count_gathered(const struct weights *weights)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < weights->buffers_count; i++)
@@ -84,9 +84,9 @@ static void acquire_group(void *context, uint64_t group, enum pass_direction dir
     const struct param_group *g = &model_params(f->model)->groups[group];
     (void)direction;
     weights_acquire(&f->weights, group);
-    uint64_t whole = count_whole(&f->weights);
-    if (whole > f->whole_max)
-        f->whole_max = whole;
+    uint64_t whole = count_gathered(&f->weights);
+    if (whole > f->gathered_max)
+        f->gathered_max = whole;
     assert_memory_equal(f->weights.group_weights[group], f->expected + g->offset,
                         g->elements * sizeof *f->expected);
 }
@@ -111,7 +111,7 @@ static void walk(struct fixture *f)
 }
 
 /* Modifies weights in place, like an update. */
-static void change(struct fixture *f)
+static void modify_weights(struct fixture *f)
 {
     const struct params *params = model_params(f->model);
     struct err err;
@@ -124,7 +124,7 @@ static void change(struct fixture *f)
 }
 
 /* Checks that the device holds no more weights than `groups` times the largest group. */
-static void check(struct weights_options options, uint32_t groups)
+static void check_device_memory(struct weights_options options, uint32_t groups)
 {
     struct fixture f;
     struct err err;
@@ -137,10 +137,10 @@ static void check(struct weights_options options, uint32_t groups)
     assert_int_equal(info.use_peak_bytes[MEM_FOR_PARAMETERS][MEM_PINNED],
                      model_params(f.model)->elements * sizeof(float));
     walk(&f);
-    change(&f);
+    modify_weights(&f);
     walk(&f);
     walk(&f);
-    assert_int_equal(f.whole_max, groups);
+    assert_int_equal(f.gathered_max, groups);
     close_all(&f);
 }
 
@@ -148,20 +148,24 @@ static void groups_are_gathered_ahead_and_released_after_use(void **state)
 {
     (void)state;
     /* a pass uses one group, plus the embedding, whose table the head shares */
-    check((struct weights_options){.reshards = true}, 2);
-    check((struct weights_options){.reshards = true, .ahead = 1}, 3);
-    check((struct weights_options){.reshards = true, .ahead = 3}, 5);
-    check((struct weights_options){.reshards = true, .ahead = 60}, GROUPS);
-    check((struct weights_options){.reshards = false}, GROUPS);
+    check_device_memory((struct weights_options){.reshards = true}, 2);
+    check_device_memory((struct weights_options){.reshards = true, .prefetch_count = 1}, 3);
+    check_device_memory((struct weights_options){.reshards = true, .prefetch_count = 3}, 5);
+    check_device_memory((struct weights_options){.reshards = true, .prefetch_count = 60}, GROUPS);
+    check_device_memory((struct weights_options){.reshards = false}, GROUPS);
 }
 
 static void at_most_the_limit_of_groups_is_gathered(void **state)
 {
     (void)state;
-    check((struct weights_options){.reshards = true, .ahead = 3, .groups_max = 2}, 2);
-    check((struct weights_options){.reshards = true, .ahead = 3, .groups_max = 4}, 4);
-    check((struct weights_options){.reshards = false, .ahead = 1, .groups_max = 3}, 3);
-    check((struct weights_options){.reshards = true, .ahead = 1, .groups_max = 60}, 3);
+    check_device_memory(
+        (struct weights_options){.reshards = true, .prefetch_count = 3, .groups_max = 2}, 2);
+    check_device_memory(
+        (struct weights_options){.reshards = true, .prefetch_count = 3, .groups_max = 4}, 4);
+    check_device_memory(
+        (struct weights_options){.reshards = false, .prefetch_count = 1, .groups_max = 3}, 3);
+    check_device_memory(
+        (struct weights_options){.reshards = true, .prefetch_count = 1, .groups_max = 60}, 3);
 }
 
 static void a_limit_below_the_need_of_a_pass_is_refused(void **state)

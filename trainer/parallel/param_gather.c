@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct slot {
+struct gather_slot {
     uint64_t group;
     enum param_gather_level level;
     char *buffer;
@@ -23,11 +23,11 @@ struct slot {
 /* Owner thread. */
 struct param_gather {
     struct param_gather_options options;
-    struct slot slots[PARAM_GATHER_SLOTS];
-    uint64_t begun, ended;                 /* gather n uses slot n % PARAM_GATHER_SLOTS */
-    size_t *offsets, *bytes;               /* [ranks]: received from each */
-    size_t *own_offsets, *own_bytes;       /* [ranks]: sent to each */
-    char (*labels)[PARTITION_LABEL_BYTES]; /* [groups_count] */
+    struct gather_slot slots[PARAM_GATHER_SLOTS];
+    uint64_t begun_count, ended_count;       /* gather n uses slot n % PARAM_GATHER_SLOTS */
+    size_t *receive_offsets, *receive_bytes; /* [ranks] */
+    size_t *send_offsets, *send_bytes;       /* [ranks] */
+    char (*labels)[PARTITION_LABEL_BYTES];   /* [groups_count] */
     uint64_t waited_ns;
 };
 
@@ -47,8 +47,8 @@ static int allocate(struct param_gather *gather, struct err *err)
 {
     const struct param_gather_options *options = &gather->options;
     struct device *device = options->ops->device;
-    size_t **arrays[] = {&gather->offsets, &gather->bytes, &gather->own_offsets,
-                         &gather->own_bytes};
+    size_t **arrays[] = {&gather->receive_offsets, &gather->receive_bytes, &gather->send_offsets,
+                         &gather->send_bytes};
     int status = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0] && !status; i++) {
         *arrays[i] = calloc((size_t)options->comm->ranks, sizeof(size_t));
@@ -84,14 +84,14 @@ int param_gather_open(const struct param_gather_options *options, struct param_g
     return 0;
 }
 
-static struct slot *slot_of(struct param_gather *gather, uint64_t number)
+static struct gather_slot *slot_of(struct param_gather *gather, uint64_t number)
 {
     return &gather->slots[number % PARAM_GATHER_SLOTS];
 }
 
 bool param_gather_is_idle(const struct param_gather *gather)
 {
-    return !gather || gather->begun == gather->ended;
+    return !gather || gather->begun_count == gather->ended_count;
 }
 
 uint64_t param_gather_waited_ns(const struct param_gather *gather)
@@ -105,7 +105,7 @@ void param_gather_close(struct param_gather *gather)
         return;
     struct device *device = gather->options.ops->device;
     /* Operations in progress may write to staging until the process exits. */
-    bool is_idle = gather->begun == gather->ended;
+    bool is_idle = gather->begun_count == gather->ended_count;
     for (int i = 0; i < PARAM_GATHER_SLOTS; i++) {
         if (gather->slots[i].copied)
             device->ops->event_close(device, gather->slots[i].copied);
@@ -113,10 +113,10 @@ void param_gather_close(struct param_gather *gather)
             device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
                                   gather->slots[i].staging, staging_bytes(&gather->options));
     }
-    free(gather->offsets);
-    free(gather->bytes);
-    free(gather->own_offsets);
-    free(gather->own_bytes);
+    free(gather->receive_offsets);
+    free(gather->receive_bytes);
+    free(gather->send_offsets);
+    free(gather->send_bytes);
     if (is_idle) {
         free(gather->labels);
         free(gather);
@@ -131,7 +131,8 @@ static uint32_t rank_of(const struct param_gather *gather)
     return (uint32_t)gather->options.comm->rank;
 }
 
-static bool is_member(const struct param_gather *gather, const struct slot *slot, uint32_t rank)
+static bool is_member(const struct param_gather *gather, const struct gather_slot *slot,
+                      uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
     return slot->level == PARAM_GATHER_PARTS
@@ -139,7 +140,7 @@ static bool is_member(const struct param_gather *gather, const struct slot *slot
                : partition_is_same_shard_group(partition, slot->group, rank, rank_of(gather));
 }
 
-static struct span piece_of(const struct param_gather *gather, const struct slot *slot,
+static struct span piece_of(const struct param_gather *gather, const struct gather_slot *slot,
                             uint32_t rank)
 {
     const struct partition *partition = gather->options.partition;
@@ -152,7 +153,7 @@ static struct span piece_of(const struct param_gather *gather, const struct slot
     return piece;
 }
 
-static int copy_piece(struct param_gather *gather, const struct slot *slot, uint32_t rank,
+static int copy_piece(struct param_gather *gather, const struct gather_slot *slot, uint32_t rank,
                       bool to_staging, struct err *err)
 {
     struct ops *ops = gather->options.ops;
@@ -166,7 +167,7 @@ static int copy_piece(struct param_gather *gather, const struct slot *slot, uint
                                   source + offset, piece.elements * slot->element_bytes, err);
 }
 
-static int start(struct param_gather *gather, struct slot *slot, struct err *err)
+static int start_transfer(struct param_gather *gather, struct gather_slot *slot, struct err *err)
 {
     struct comm *comm = gather->options.comm;
     struct span own = piece_of(gather, slot, rank_of(gather));
@@ -180,13 +181,14 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
     for (uint32_t rank = 0; rank < (uint32_t)comm->ranks; rank++) {
         bool is_other = rank != rank_of(gather) && is_member(gather, slot, rank);
         struct span piece = is_other ? piece_of(gather, slot, rank) : (struct span){0};
-        gather->offsets[rank] = piece.offset * slot->element_bytes;
-        gather->bytes[rank] = piece.elements * slot->element_bytes;
-        gather->own_offsets[rank] = own.offset * slot->element_bytes;
-        gather->own_bytes[rank] = is_other ? own.elements * slot->element_bytes : 0;
+        gather->receive_offsets[rank] = piece.offset * slot->element_bytes;
+        gather->receive_bytes[rank] = piece.elements * slot->element_bytes;
+        gather->send_offsets[rank] = own.offset * slot->element_bytes;
+        gather->send_bytes[rank] = is_other ? own.elements * slot->element_bytes : 0;
     }
-    int status = comm->ops->all_to_all(comm, memory, gather->own_offsets, gather->own_bytes, memory,
-                                       gather->offsets, gather->bytes, &options, &slot->work, err);
+    int status = comm->ops->all_to_all(comm, memory, gather->send_offsets, gather->send_bytes,
+                                       memory, gather->receive_offsets, gather->receive_bytes,
+                                       &options, &slot->work, err);
     slot->is_started = status == 0;
     return status;
 }
@@ -195,12 +197,12 @@ static int start(struct param_gather *gather, struct slot *slot, struct err *err
 static int end_oldest(struct param_gather *gather, struct err *err)
 {
     struct ops *ops = gather->options.ops;
-    struct slot *slot = slot_of(gather, gather->ended);
+    struct gather_slot *slot = slot_of(gather, gather->ended_count);
     int status = 0;
     if (!slot->is_started) {
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
         if (!status)
-            status = start(gather, slot, err);
+            status = start_transfer(gather, slot, err);
     }
     uint64_t began_ns = clock_now_ns();
     if (!status)
@@ -208,7 +210,7 @@ static int end_oldest(struct param_gather *gather, struct err *err)
     gather->waited_ns += clock_now_ns() - began_ns;
     if (status)
         return status;
-    gather->ended++;
+    gather->ended_count++;
     for (uint32_t rank = 0;
          slot->staging && rank < (uint32_t)gather->options.comm->ranks && !status; rank++)
         if (rank != rank_of(gather) && is_member(gather, slot, rank))
@@ -224,8 +226,8 @@ static int start_copied(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     int status = 0;
-    for (uint64_t n = gather->ended; n < gather->begun && !status; n++) {
-        struct slot *slot = slot_of(gather, n);
+    for (uint64_t n = gather->ended_count; n < gather->begun_count && !status; n++) {
+        struct gather_slot *slot = slot_of(gather, n);
         bool is_copied = true;
         if (slot->is_started)
             continue;
@@ -233,16 +235,16 @@ static int start_copied(struct param_gather *gather, struct err *err)
         if (!status && !is_copied)
             return 0;
         if (!status)
-            status = start(gather, slot, err);
+            status = start_transfer(gather, slot, err);
     }
     return status;
 }
 
 static int poll_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
 {
-    struct slot *slot = slot_of(gather, gather->ended);
+    struct gather_slot *slot = slot_of(gather, gather->ended_count);
     *ret_done = false;
-    if (gather->ended == gather->begun || !slot->is_started)
+    if (gather->ended_count == gather->begun_count || !slot->is_started)
         return 0;
     *ret_done = slot->work.done;
     return *ret_done ? 0 : gather->options.comm->ops->test(&slot->work, ret_done, err);
@@ -251,7 +253,7 @@ static int poll_oldest(struct param_gather *gather, bool *ret_done, struct err *
 int param_gather_pump(struct param_gather *gather, bool *ret_has_free_slot, struct err *err)
 {
     struct device *device = gather->options.ops->device;
-    const struct slot *next = slot_of(gather, gather->begun);
+    const struct gather_slot *next = slot_of(gather, gather->begun_count);
     bool is_done = true, is_copied = true;
     int status = start_copied(gather, err);
     while (is_done && !status) {
@@ -259,8 +261,8 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_free_slot, stru
         if (is_done && !status)
             status = end_oldest(gather, err);
     }
-    bool is_free = gather->begun - gather->ended < PARAM_GATHER_SLOTS;
-    if (!status && is_free && next->staging && gather->begun >= PARAM_GATHER_SLOTS)
+    bool is_free = gather->begun_count - gather->ended_count < PARAM_GATHER_SLOTS;
+    if (!status && is_free && next->staging && gather->begun_count >= PARAM_GATHER_SLOTS)
         status = device->ops->event_done(device, next->copied, &is_copied, err);
     *ret_has_free_slot = is_free && is_copied;
     return status;
@@ -270,11 +272,13 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
                        void *buffer, size_t element_bytes, struct err *err)
 {
     struct ops *ops = gather->options.ops;
-    int status = gather->begun - gather->ended == PARAM_GATHER_SLOTS ? end_oldest(gather, err) : 0;
+    int status = gather->begun_count - gather->ended_count == PARAM_GATHER_SLOTS
+                     ? end_oldest(gather, err)
+                     : 0;
     if (status)
         return status;
-    struct slot *slot = slot_of(gather, gather->begun);
-    if (slot->staging && gather->begun >= PARAM_GATHER_SLOTS) /* wait for earlier copies */
+    struct gather_slot *slot = slot_of(gather, gather->begun_count);
+    if (slot->staging && gather->begun_count >= PARAM_GATHER_SLOTS) /* wait for earlier copies */
         status = ops->device->ops->event_wait(ops->device, slot->copied, err);
     if (status)
         return status;
@@ -283,14 +287,14 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
     slot->buffer = buffer;
     slot->element_bytes = element_bytes;
     slot->is_started = false;
-    gather->begun++;
+    gather->begun_count++;
     if (slot->staging) {
         status = copy_piece(gather, slot, rank_of(gather), true, err);
         if (!status)
             status = ops->device->ops->event_record(ops->device, slot->copied,
                                                     gather->options.stream, err);
     } else {
-        status = start(gather, slot, err);
+        status = start_transfer(gather, slot, err);
     }
     if (status)
         return status;
@@ -301,12 +305,12 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
 
 int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err)
 {
-    uint64_t until = gather->ended;
-    for (uint64_t n = gather->ended; n < gather->begun; n++)
+    uint64_t until = gather->ended_count;
+    for (uint64_t n = gather->ended_count; n < gather->begun_count; n++)
         if (slot_of(gather, n)->group == group)
             until = n + 1;
     int status = start_copied(gather, err);
-    while (gather->ended < until && !status)
+    while (gather->ended_count < until && !status)
         status = end_oldest(gather, err);
     return status;
 }
@@ -314,7 +318,7 @@ int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *e
 int param_gather_wait_all(struct param_gather *gather, struct err *err)
 {
     int status = 0;
-    while (gather->ended < gather->begun && !status)
+    while (gather->ended_count < gather->begun_count && !status)
         status = end_oldest(gather, err);
     return status;
 }

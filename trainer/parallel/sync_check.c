@@ -18,7 +18,7 @@ struct piece_hash {
 };
 
 /* A rank's piece of the tensor being compared. */
-struct holder {
+struct piece_holder {
     struct piece_hash piece;
     int rank;
 };
@@ -30,12 +30,12 @@ struct sync_check {
         const char *kind, *name;
     } * names; /* [pieces_max] */
     uint64_t pieces_count, pieces_max;
-    struct piece_hash *own, *all; /* own: [pieces_max]; all: [ranks][pieces_count] */
-    bool *is_only_copy;           /* [pieces_max] */
-    struct holder *holders;       /* [ranks] */
+    struct piece_hash *own_hashes, *all_hashes; /* own: [pieces_max]; all: [ranks][pieces_count] */
+    bool *is_only_copy;                         /* [pieces_max] */
+    struct piece_holder *holders;               /* [ranks] */
     struct hash_stream *stream;
-    char *block; /* staging; NULL, like copies, if the device is the host */
-    struct device_stream *copies;
+    char *staging_block; /* NULL, like copy_stream, if the device is the host */
+    struct device_stream *copy_stream;
     uint64_t step;
     bool can_recheck, is_recheck;
     uint64_t rechecked_count;
@@ -55,23 +55,23 @@ int sync_check_open(struct comm *comm, struct device *device, uint64_t pieces_ma
     struct sync_check *check = calloc(1, sizeof *check);
     if (!check)
         return err_set(err, -ENOMEM, "not enough memory to compare ranks");
-    *check =
-        (struct sync_check){.comm = comm,
-                            .device = device,
-                            .pieces_max = pieces_max,
-                            .names = calloc(pieces_max, sizeof *check->names),
-                            .own = calloc(pieces_max, sizeof *check->own),
-                            .all = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all),
-                            .is_only_copy = calloc(pieces_max, sizeof *check->is_only_copy),
-                            .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
-                            .stream = hash_stream_open(),
-                            .block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
+    *check = (struct sync_check){
+        .comm = comm,
+        .device = device,
+        .pieces_max = pieces_max,
+        .names = calloc(pieces_max, sizeof *check->names),
+        .own_hashes = calloc(pieces_max, sizeof *check->own_hashes),
+        .all_hashes = calloc((size_t)comm->ranks * pieces_max, sizeof *check->all_hashes),
+        .is_only_copy = calloc(pieces_max, sizeof *check->is_only_copy),
+        .holders = calloc((size_t)comm->ranks, sizeof *check->holders),
+        .stream = hash_stream_open(),
+        .staging_block = is_host(device) ? NULL : malloc(BLOCK_BYTES)};
     int status = 0;
-    if (!check->names || !check->own || !check->all || !check->is_only_copy || !check->holders ||
-        !check->stream || (!is_host(device) && !check->block))
+    if (!check->names || !check->own_hashes || !check->all_hashes || !check->is_only_copy ||
+        !check->holders || !check->stream || (!is_host(device) && !check->staging_block))
         status = err_set(err, -ENOMEM, "not enough memory to compare ranks");
     if (!status && !is_host(device))
-        status = device->ops->stream_open(device, &check->copies, err);
+        status = device->ops->stream_open(device, &check->copy_stream, err);
     if (status)
         sync_check_close(check);
     else
@@ -83,20 +83,20 @@ void sync_check_close(struct sync_check *check)
 {
     if (!check)
         return;
-    if (check->copies)
-        check->device->ops->stream_close(check->device, check->copies);
+    if (check->copy_stream)
+        check->device->ops->stream_close(check->device, check->copy_stream);
     hash_stream_close(check->stream);
     if (check->has_failed) {
-        comm_retain(check->own);
-        comm_retain(check->all);
+        comm_retain(check->own_hashes);
+        comm_retain(check->all_hashes);
     } else {
-        free(check->own);
-        free(check->all);
+        free(check->own_hashes);
+        free(check->all_hashes);
     }
     free(check->is_only_copy);
     free(check->holders);
     free(check->names);
-    free(check->block);
+    free(check->staging_block);
     free(check);
 }
 
@@ -105,17 +105,17 @@ static int hash_piece(struct sync_check *check, const struct sync_piece *piece, 
 {
     const char *data = piece->data;
     hash_stream_reset(check->stream);
-    if (!check->block)
+    if (!check->staging_block)
         hash_stream_update(check->stream, data, piece->bytes);
-    for (uint64_t done = 0; check->block && done < piece->bytes; done += BLOCK_BYTES) {
+    for (uint64_t done = 0; check->staging_block && done < piece->bytes; done += BLOCK_BYTES) {
         size_t bytes = piece->bytes - done < BLOCK_BYTES ? piece->bytes - done : BLOCK_BYTES;
-        int status = check->device->ops->copy(check->device, check->copies, check->block,
-                                              data + done, bytes, err);
+        int status = check->device->ops->copy(check->device, check->copy_stream,
+                                              check->staging_block, data + done, bytes, err);
         if (!status)
-            status = check->device->ops->stream_sync(check->device, check->copies, err);
+            status = check->device->ops->stream_sync(check->device, check->copy_stream, err);
         if (status)
             return status;
-        hash_stream_update(check->stream, check->block, bytes);
+        hash_stream_update(check->stream, check->staging_block, bytes);
     }
     *ret_hash = hash_stream_64(check->stream);
     return 0;
@@ -150,16 +150,16 @@ static int report_change(struct sync_check *check, const struct sync_piece *piec
     return -EBADMSG;
 }
 
-/* Skips pieces that other ranks hold: the next comparison checks them. */
+/* Skips pieces that other ranks also hold: the next comparison checks them. */
 static void rehash_piece(struct sync_check *check, const struct sync_piece *piece)
 {
     uint64_t n = check->rechecked_count++, hash = 0;
-    assert(n < check->pieces_count && check->own[n].bytes == piece->bytes);
+    assert(n < check->pieces_count && check->own_hashes[n].bytes == piece->bytes);
     if (!check->is_only_copy[n] || check->status)
         return;
     check->status = hash_piece(check, piece, &hash, &check->failure);
-    if (!check->status && hash != check->own[n].hash)
-        check->status = report_change(check, piece, check->own[n].hash, hash);
+    if (!check->status && hash != check->own_hashes[n].hash)
+        check->status = report_change(check, piece, check->own_hashes[n].hash, hash);
 }
 
 void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
@@ -169,7 +169,7 @@ void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
         return;
     }
     assert(check->pieces_count < check->pieces_max);
-    struct piece_hash *own = &check->own[check->pieces_count];
+    struct piece_hash *own = &check->own_hashes[check->pieces_count];
     check->names[check->pieces_count++] = (struct tensor_name){piece->kind, piece->name};
     *own = (struct piece_hash){piece->offset_bytes, piece->bytes, 0};
     if (piece->bytes > 0 && !check->status)
@@ -178,7 +178,7 @@ void sync_check_add(struct sync_check *check, const struct sync_piece *piece)
 
 static const struct piece_hash *piece_of_rank(const struct sync_check *check, int rank, uint64_t n)
 {
-    return &check->all[(uint64_t)rank * check->pieces_count + n];
+    return &check->all_hashes[(uint64_t)rank * check->pieces_count + n];
 }
 
 static bool is_comparable(const struct piece_hash *a, const struct piece_hash *b)
@@ -275,7 +275,7 @@ static int report_difference(const struct sync_check *check, int rank, uint64_t 
 /* Sorts by range, then by rank. */
 static int compare_holders(const void *left, const void *right)
 {
-    const struct holder *a = left, *b = right;
+    const struct piece_holder *a = left, *b = right;
     if (a->piece.offset_bytes != b->piece.offset_bytes)
         return a->piece.offset_bytes < b->piece.offset_bytes ? -1 : 1;
     if (a->piece.bytes != b->piece.bytes)
@@ -295,7 +295,7 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
     size_t ranks = (size_t)check->comm->ranks;
     for (uint64_t n = 0; n < check->pieces_count; n++) {
         for (size_t r = 0; r < ranks; r++)
-            check->holders[r] = (struct holder){*piece_of_rank(check, (int)r, n), (int)r};
+            check->holders[r] = (struct piece_holder){*piece_of_rank(check, (int)r, n), (int)r};
         qsort(check->holders, ranks, sizeof *check->holders, compare_holders);
         for (size_t i = 0; i < ranks; i++)
             if (check->holders[i].rank == check->comm->rank)
@@ -327,9 +327,9 @@ int sync_check_compare(struct sync_check *check, uint64_t step, int status,
     status = agree_on_status(check, status, options, err);
     if (status)
         return status;
-    status =
-        check->comm->ops->all_gather(check->comm, check->own, check->all,
-                                     check->pieces_count * sizeof *check->own, options, &work, err);
+    status = check->comm->ops->all_gather(check->comm, check->own_hashes, check->all_hashes,
+                                          check->pieces_count * sizeof *check->own_hashes, options,
+                                          &work, err);
     if (!status)
         status = comm_wait(check->comm, &work, err);
     check->has_failed = check->has_failed || status;

@@ -39,14 +39,14 @@ struct weights_options {
     struct comm *comm; /* borrowed; weights splits its own communicator from it */
     struct ops *ops;
     const struct partition *partition;
-    bool shards;            /* weights are sharded between passes */
-    bool reshards;          /* few buffers; else one per group */
-    bool pins_master;       /* separate master weights are in pinned memory */
-    bool offloads;          /* shards are in pinned memory; requires `shards` */
-    uint32_t ahead;         /* number of groups to prefetch */
-    uint32_t groups_max;    /* maximum number of buffers if `shards`; 0: default */
-    uint64_t timeout_ns;    /* 0: none */
-    const bool *serialized; /* as in param_gather.h */
+    bool shards;             /* weights are sharded between passes */
+    bool reshards;           /* few buffers; else one per group */
+    bool pins_master;        /* separate master weights are in pinned memory */
+    bool offloads;           /* shards are in pinned memory; requires `shards` */
+    uint32_t prefetch_count; /* in groups */
+    uint32_t groups_max;     /* maximum number of buffers if `shards`; 0: default */
+    uint64_t timeout_ns;     /* 0: none */
+    const bool *serialized;  /* as in param_gather.h */
 };
 
 /* Owner thread. */
@@ -65,14 +65,14 @@ struct weights {
         bool is_gathering;
         uint64_t last_use;
         /* With offloading: record the last use, and the copy into the buffer. */
-        struct device_event *used, *copied;
+        struct device_event *used_event, *copied_event;
     } * buffers; /* [buffers_count] */
     uint32_t buffers_count;
     /* Fills the buffers: a separate stream with offloading, else the stream of ops. */
     struct device_stream *stream;
-    struct device_event *updated; /* with offloading */
-    uint64_t uses;
-    uint64_t *order; /* groups in the order of a forward and backward pass */
+    struct device_event *updated_event; /* with offloading */
+    uint64_t uses_count;
+    uint64_t *group_order; /* groups in the order of a forward and backward pass */
     uint64_t order_count, order_next;
     const void **group_weights; /* [groups_count]: for model_memory */
     int status;                 /* first failure of a hook; hooks cannot return it */

@@ -23,7 +23,7 @@ static uint32_t concurrent_groups(const struct weights_options *options, const s
 uint32_t weights_buffers_count(const struct weights_options *options, const struct model *model)
 {
     uint64_t count = options->partition->params->groups_count;
-    uint64_t wanted = concurrent_groups(options, model) + (uint64_t)options->ahead;
+    uint64_t wanted = concurrent_groups(options, model) + (uint64_t)options->prefetch_count;
     if (!options->shards)
         return 0;
     if (options->reshards && wanted < count)
@@ -71,11 +71,11 @@ static int open_stream(struct weights *weights, struct err *err)
     struct device *device = weights->options.ops->device;
     int status = device->ops->stream_open(device, &weights->stream, err);
     if (!status)
-        status = device->ops->event_open(device, &weights->updated, err);
+        status = device->ops->event_open(device, &weights->updated_event, err);
     for (uint32_t i = 0; i < weights->buffers_count && !status; i++) {
-        status = device->ops->event_open(device, &weights->buffers[i].used, err);
+        status = device->ops->event_open(device, &weights->buffers[i].used_event, err);
         if (!status)
-            status = device->ops->event_open(device, &weights->buffers[i].copied, err);
+            status = device->ops->event_open(device, &weights->buffers[i].copied_event, err);
     }
     return status;
 }
@@ -84,10 +84,10 @@ static void close_stream(struct weights *weights)
 {
     struct device *device = weights->options.ops->device;
     for (uint32_t i = 0; i < weights->buffers_count; i++) {
-        device->ops->event_close(device, weights->buffers[i].used);
-        device->ops->event_close(device, weights->buffers[i].copied);
+        device->ops->event_close(device, weights->buffers[i].used_event);
+        device->ops->event_close(device, weights->buffers[i].copied_event);
     }
-    device->ops->event_close(device, weights->updated);
+    device->ops->event_close(device, weights->updated_event);
     device->ops->stream_close(device, weights->stream);
 }
 
@@ -95,8 +95,8 @@ static void record_group_order(void *context, uint64_t group, enum pass_directio
 {
     struct weights *weights = context;
     (void)direction;
-    if (weights->order)
-        weights->order[weights->order_count] = group;
+    if (weights->group_order)
+        weights->group_order[weights->order_count] = group;
     weights->order_count++;
 }
 
@@ -106,8 +106,8 @@ static int list_group_order(struct weights *weights, const struct model *model,
     const struct model_memory memory = {.acquire = record_group_order, .context = weights};
     model_walk(model, stage, &memory, MODEL_FORWARD);
     model_walk(model, stage, &memory, MODEL_BACKWARD);
-    weights->order = calloc(weights->order_count, sizeof *weights->order);
-    if (!weights->order)
+    weights->group_order = calloc(weights->order_count, sizeof *weights->group_order);
+    if (!weights->group_order)
         return err_set(err, -ENOMEM, "out of memory for weights that are gathered");
     weights->order_count = 0;
     model_walk(model, stage, &memory, MODEL_FORWARD);
@@ -140,7 +140,7 @@ void weights_buffers_close(struct weights *weights, bool is_idle)
             comm_retain(weights->buffers[i].memory);
     }
     free(weights->buffers);
-    free(weights->order);
+    free(weights->group_order);
     free(weights->group_weights);
 }
 
@@ -166,14 +166,14 @@ int weights_begin_pass(struct weights *weights, struct err *err)
     struct device *device = weights->options.ops->device;
     weights->order_next = 0;
     if (weights->options.offloads)
-        return device->ops->stream_wait_event(device, weights->stream, weights->updated, err);
+        return device->ops->stream_wait_event(device, weights->stream, weights->updated_event, err);
     return weights->whole ? weights_drain(weights, err) : 0;
 }
 
 static bool is_needed_before(const struct weights *weights, uint64_t group, uint64_t end)
 {
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count; i++)
-        if (weights->order[i] == group)
+        if (weights->group_order[i] == group)
             return true;
     return false;
 }
@@ -224,13 +224,13 @@ static int copy_shard(struct weights *weights, struct weights_buffer *buffer, ui
     const void *source = compute_type_shard(weights, group);
     int status = 0;
     if (weights->options.offloads)
-        status = device->ops->stream_wait_event(device, weights->stream, buffer->used, err);
+        status = device->ops->stream_wait_event(device, weights->stream, buffer->used_event, err);
     if (!status && shard.elements > 0)
         status = device->ops->copy(device, weights->stream,
                                    (char *)buffer->memory + first * element_bytes, source,
                                    shard.elements * element_bytes, err);
     if (!status && weights->options.offloads)
-        status = device->ops->event_record(device, buffer->copied, weights->stream, err);
+        status = device->ops->event_record(device, buffer->copied_event, weights->stream, err);
     return status;
 }
 
@@ -241,7 +241,7 @@ static int wait_for_gather(struct weights *weights, struct weights_buffer *buffe
         return 0;
     int status = param_gather_wait(weights->gather, buffer->group, err);
     if (!status && weights->options.offloads)
-        status = device->ops->event_record(device, buffer->copied, weights->stream, err);
+        status = device->ops->event_record(device, buffer->copied_event, weights->stream, err);
     buffer->is_gathering = status != 0;
     return status;
 }
@@ -264,10 +264,10 @@ static int fill_buffer(struct weights *weights, struct weights_buffer *buffer, u
 /* Starts filling free buffers with the next groups. */
 static int prefetch(struct weights *weights, struct err *err)
 {
-    uint64_t end = weights->order_next + weights->options.ahead;
+    uint64_t end = weights->order_next + weights->options.prefetch_count;
     int status = 0;
     for (uint64_t i = weights->order_next; i < end && i < weights->order_count && !status; i++) {
-        uint64_t group = weights->order[i];
+        uint64_t group = weights->group_order[i];
         if (is_unbuffered(weights, group) || find_buffer(weights, group))
             continue;
         struct weights_buffer *buffer = find_free_buffer(weights, end);
@@ -284,7 +284,7 @@ static int acquire_buffer(struct weights *weights, uint64_t group, struct err *e
     struct weights_buffer *buffer = find_buffer(weights, group);
     int status = 0;
     assert(weights->order_next < weights->order_count &&
-           weights->order[weights->order_next] == group);
+           weights->group_order[weights->order_next] == group);
     weights->order_next++;
     if (!buffer) {
         buffer = find_free_buffer(weights, weights->order_next);
@@ -298,7 +298,8 @@ static int acquire_buffer(struct weights *weights, uint64_t group, struct err *e
     if (!status)
         status = wait_for_gather(weights, buffer, err);
     if (!status && weights->options.offloads)
-        status = ops->device->ops->stream_wait_event(ops->device, ops->stream, buffer->copied, err);
+        status = ops->device->ops->stream_wait_event(ops->device, ops->stream, buffer->copied_event,
+                                                     err);
     return status;
 }
 
@@ -322,10 +323,11 @@ void weights_release(struct weights *weights, uint64_t group)
     struct err err = {0};
     if (!buffer)
         return;
-    buffer->last_use = ++weights->uses;
+    buffer->last_use = ++weights->uses_count;
     buffer->is_used = false;
     if (weights->options.offloads)
-        record_failure(weights,
-                       ops->device->ops->event_record(ops->device, buffer->used, ops->stream, &err),
-                       &err);
+        record_failure(
+            weights,
+            ops->device->ops->event_record(ops->device, buffer->used_event, ops->stream, &err),
+            &err);
 }

@@ -2,9 +2,9 @@
  * weights_buffers — internal to weights: device buffers that hold sharded weights during passes;
  * weights_begin_pass, weights_acquire and weights_release fill them.
  *
- * A buffer is filled up to `ahead` groups before a pass needs it: this rank's shard is copied, the
- * others are gathered. Offloaded shards are copied on a separate stream; events order the copies
- * after the buffer's last use and before its next.
+ * A buffer is filled up to `prefetch_count` groups before a pass needs it: this rank's shard is
+ * copied, the others are gathered. Offloaded shards are copied on a separate stream; events order
+ * the copies after the buffer's last use and before its next.
  *
  *     stream   | copy of 2 | copy of 3 |           | copy of 4 |
  *     passes   | uses 1    | uses 2    | uses 3    |

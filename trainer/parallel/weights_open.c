@@ -214,7 +214,8 @@ int weights_finish_update(struct weights *weights, uint64_t group, struct err *e
     size_t element_bytes = ops_compute_bytes(ops);
     weights_buffers_invalidate(weights, group);
     if (weights->options.offloads)
-        return ops->device->ops->event_record(ops->device, weights->updated, ops->stream, err);
+        return ops->device->ops->event_record(ops->device, weights->updated_event, ops->stream,
+                                              err);
     if (!weights->whole || partition_is_whole(partition, group))
         return 0;
     return param_gather_begin(

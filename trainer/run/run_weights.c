@@ -73,7 +73,7 @@ static struct weights_options weights_options_of(const struct run *run)
                                     .reshards = strategy->reshards,
                                     .pins_master = run->config->parallel.offload.optimizer,
                                     .offloads = offloads,
-                                    .ahead = (uint32_t)run->config->parallel.prefetch,
+                                    .prefetch_count = (uint32_t)run->config->parallel.prefetch,
                                     .groups_max = (uint32_t)run->config->parallel.groups_at_once,
                                     .timeout_ns = run->config->parallel.timeout_ns,
                                     .serialized = &run->ranks.serialized};

@@ -25,27 +25,27 @@ bool bucket_is_narrowed(const struct bucket_exchange_options *options)
 }
 
 /* The communication library cannot sum 16-bit types. */
-static bool is_summed(const struct bucket_exchange_options *options)
+static bool uses_library_sum(const struct bucket_exchange_options *options)
 {
     return options->sums && !bucket_is_narrowed(options);
 }
 
 /* With device memory, data is neither narrowed nor summed. */
-static bool is_direct(const struct bucket_exchange_options *options)
+static bool uses_device_memory(const struct bucket_exchange_options *options)
 {
     return options->comm->takes_device_memory;
 }
 
-static unsigned receive_kind(const struct bucket_exchange_options *options)
+static unsigned receive_mem_kind(const struct bucket_exchange_options *options)
 {
-    return mem_for(is_direct(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
+    return mem_for(uses_device_memory(options) ? MEM_DEVICE : MEM_PINNED, MEM_FOR_COMMUNICATION);
 }
 
 bool bucket_needs_packing(const struct bucket_exchange_options *options)
 {
-    assert(!is_direct(options) || !(options->sums || bucket_is_narrowed(options)));
+    assert(!uses_device_memory(options) || !(options->sums || bucket_is_narrowed(options)));
     return options->sums || bucket_is_narrowed(options) ||
-           (!options->ops->device->ops->is_host && !is_direct(options));
+           (!options->ops->device->ops->is_host && !uses_device_memory(options));
 }
 
 size_t bucket_wire_bytes(const struct bucket_exchange_options *options)
@@ -56,7 +56,7 @@ size_t bucket_wire_bytes(const struct bucket_exchange_options *options)
 
 static uint64_t received_elements(const struct bucket_exchange_options *options)
 {
-    return (is_summed(options) ? 1 : options->pieces_total_max) * options->chunk_elements;
+    return (uses_library_sum(options) ? 1 : options->pieces_total_max) * options->chunk_elements;
 }
 
 static size_t receive_bytes(const struct bucket_exchange_options *options)
@@ -85,7 +85,7 @@ int bucket_open(struct bucket_exchange *exchange, struct bucket *bucket, struct 
     bucket->works = calloc(options->pieces_max, sizeof *bucket->works);
     if (!bucket->works)
         return err_set(err, -ENOMEM, "out of memory for the exchange of gradients");
-    int status = device->ops->mem_alloc(device, receive_kind(options), receive_bytes(options),
+    int status = device->ops->mem_alloc(device, receive_mem_kind(options), receive_bytes(options),
                                         &bucket->receive, err);
     if (!status && bucket_needs_packing(options))
         status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION),
@@ -107,7 +107,7 @@ void bucket_close(struct bucket_exchange *exchange, struct bucket *bucket)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_COMMUNICATION), bucket->send,
                               send_bytes(options));
     if (is_idle && bucket->receive)
-        device->ops->mem_free(device, receive_kind(options), bucket->receive,
+        device->ops->mem_free(device, receive_mem_kind(options), bucket->receive,
                               receive_bytes(options));
     if (is_idle) {
         free(bucket->works);
@@ -153,7 +153,7 @@ static uint64_t group_offset(const struct bucket_exchange *exchange, const struc
 static uint64_t stride_of(const struct bucket_exchange *exchange, const struct bucket *bucket)
 {
     uint64_t max = 0;
-    if (!is_summed(&exchange->options))
+    if (!uses_library_sum(&exchange->options))
         return exchange->options.chunk_elements;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
         if (slice_elements(exchange, bucket, rank) > max)
@@ -260,10 +260,10 @@ int bucket_send(struct bucket_exchange *exchange, struct bucket *bucket, struct 
         .deadline_ns = timeout_ns ? clock_now_ns() + timeout_ns : 0,
         .purpose = exchange->labels[bucket->group],
         .trace_name = "sum gradients",
-        .stream = is_direct(&exchange->options) ? exchange->options.ops->stream : NULL};
+        .stream = uses_device_memory(&exchange->options) ? exchange->options.ops->stream : NULL};
     bucket->state = BUCKET_SENDING;
     bucket->works_count = 0;
-    if (!is_summed(&exchange->options))
+    if (!uses_library_sum(&exchange->options))
         return send_pieces(exchange, bucket, &options, err);
     int status = comm->ops->reduce_scatter(
         comm, bucket->send, bucket->receive, stride_of(exchange, bucket),
@@ -311,12 +311,12 @@ int bucket_deliver(struct bucket_exchange *exchange, struct bucket *bucket, stru
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < ranks_of(exchange); rank++)
         count += bucket->pieces.counts[rank];
-    if (is_summed(&exchange->options))
+    if (uses_library_sum(&exchange->options))
         count = 1;
     for (uint32_t i = 0; i < count; i++)
         exchange->sources[i] =
             unpack_slice(exchange, bucket, i * exchange->options.chunk_elements, elements);
     const struct bucket_exchange_chunk chunk = {bucket->group,   bucket->first,     elements,
                                                 bucket->is_last, exchange->sources, count};
-    return exchange->options.received(exchange->options.context, &chunk, err);
+    return exchange->options.on_received(exchange->options.context, &chunk, err);
 }

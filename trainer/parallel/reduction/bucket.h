@@ -41,7 +41,7 @@ struct bucket_exchange {
     void *widened;
     struct bucket buckets[BUCKET_EXCHANGE_BUCKETS];
     /* Counts of chunks; chunk n uses bucket n % BUCKET_EXCHANGE_BUCKETS. */
-    uint64_t started, ended;
+    uint64_t started_count, ended_count;
     struct bucket_exchange_queued_group *queue; /* ring of queue_max entries */
     uint64_t queue_max, queue_first, queue_count;
     size_t *offsets[2], *bytes[2];         /* [ranks]: [0] of sends, [1] of receives */

@@ -61,7 +61,7 @@ struct bucket_exchange_options {
         float scale; /* applied before rounding; a power of two */
     } wire;
     uint64_t timeout_ns; /* per chunk; 0: none */
-    bucket_exchange_on_received *received;
+    bucket_exchange_on_received *on_received;
     void *context;
 };
 

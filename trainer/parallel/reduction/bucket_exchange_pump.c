@@ -14,7 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Once per step, every group may wait; after each micro-batch, every gradient leaf. */
+/* With one exchange per step, all groups may be queued; with one per micro-batch, all gradient
+ * leaves. */
 static uint64_t queue_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
@@ -96,7 +97,7 @@ static int poll_event(struct bucket_exchange *exchange, struct bucket *bucket, b
 static int start_chunk(struct bucket_exchange *exchange, bool may_block, bool *ret_started,
                        struct err *err)
 {
-    struct bucket *bucket = &exchange->buckets[exchange->started % BUCKET_EXCHANGE_BUCKETS];
+    struct bucket *bucket = &exchange->buckets[exchange->started_count % BUCKET_EXCHANGE_BUCKETS];
     struct bucket_exchange_queued_group *queued =
         &exchange->queue[exchange->queue_first % exchange->queue_max];
     *ret_started = false;
@@ -115,7 +116,7 @@ static int start_chunk(struct bucket_exchange *exchange, bool may_block, bool *r
         exchange->queue_first++;
         exchange->queue_count--;
     }
-    exchange->started++;
+    exchange->started_count++;
     *ret_started = true;
     if (!bucket->send)
         return bucket_send(exchange, bucket, err);
@@ -126,7 +127,7 @@ static int start_chunk(struct bucket_exchange *exchange, bool may_block, bool *r
 static int send_copied(struct bucket_exchange *exchange, bool may_block, struct err *err)
 {
     int status = 0;
-    for (uint64_t n = exchange->ended; n < exchange->started && !status; n++) {
+    for (uint64_t n = exchange->ended_count; n < exchange->started_count && !status; n++) {
         struct bucket *bucket = &exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS];
         bool is_done = true;
         if (bucket->state != BUCKET_COPYING)
@@ -144,15 +145,15 @@ static int end_chunk(struct bucket_exchange *exchange, bool may_block, bool *ret
                      struct err *err)
 {
     struct ops *ops = exchange->options.ops;
-    struct bucket *bucket = &exchange->buckets[exchange->ended % BUCKET_EXCHANGE_BUCKETS];
+    struct bucket *bucket = &exchange->buckets[exchange->ended_count % BUCKET_EXCHANGE_BUCKETS];
     *ret_ended = false;
-    if (exchange->ended == exchange->started || bucket->state != BUCKET_SENDING)
+    if (exchange->ended_count == exchange->started_count || bucket->state != BUCKET_SENDING)
         return 0;
     int status = bucket_poll(exchange, bucket, may_block, ret_ended, err);
     if (status || !*ret_ended)
         return status;
     bucket->state = BUCKET_FREE;
-    exchange->ended++;
+    exchange->ended_count++;
     status = bucket_deliver(exchange, bucket, err);
     /* With device memory, stream order protects the buffer. */
     bucket->records_reads = !exchange->options.comm->takes_device_memory;
@@ -161,7 +162,7 @@ static int end_chunk(struct bucket_exchange *exchange, bool may_block, bool *ret
     return status;
 }
 
-/* If blocks, waits for the oldest chunk. */
+/* may_block: waits for the oldest chunk. */
 static int try_progress(struct bucket_exchange *exchange, bool may_block, bool *ret_progressed,
                         struct err *err)
 {
@@ -213,7 +214,8 @@ int bucket_exchange_begin(struct bucket_exchange *exchange, uint64_t group,
 
 bool bucket_exchange_is_idle(const struct bucket_exchange *exchange)
 {
-    return !exchange || (exchange->queue_count == 0 && exchange->ended == exchange->started);
+    return !exchange ||
+           (exchange->queue_count == 0 && exchange->ended_count == exchange->started_count);
 }
 
 /* True if an unfinished chunk reads from source. */
@@ -223,7 +225,7 @@ static bool is_reading(const struct bucket_exchange *exchange, const void *sourc
         if (exchange->queue[(exchange->queue_first + i) % exchange->queue_max].pieces.sources[0] ==
             source)
             return true;
-    for (uint64_t n = exchange->ended; n < exchange->started; n++)
+    for (uint64_t n = exchange->ended_count; n < exchange->started_count; n++)
         if (exchange->buckets[n % BUCKET_EXCHANGE_BUCKETS].pieces.sources[0] == source)
             return true;
     return false;

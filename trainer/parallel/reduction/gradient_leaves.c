@@ -66,14 +66,15 @@ int gradient_leaves_acquire(struct gradient_leaves *leaves, uint64_t group, void
     struct leaf *leaf = NULL; /* least recently acquired */
     for (int i = 0; i < GRADIENT_LEAVES_COUNT; i++) {
         struct leaf *other = &leaves->list[i];
-        if (!other->is_acquired && (!leaf || other->turn < leaf->turn))
+        if (!other->is_acquired && (!leaf || other->last_acquisition < leaf->last_acquisition))
             leaf = other;
     }
     assert(leaf); /* at most a tied group and one other are written at a time */
-    int status = leaf->turn > 0 ? bucket_exchange_wait(leaves->exchange, leaf->memory, err) : 0;
+    int status =
+        leaf->last_acquisition > 0 ? bucket_exchange_wait(leaves->exchange, leaf->memory, err) : 0;
     leaf->is_acquired = true;
     leaf->group = group;
-    leaf->turn = ++leaves->turns;
+    leaf->last_acquisition = ++leaves->acquisitions_count;
     *ret_memory = leaf->memory;
     return status ? status : zero_padding(leaves, group, leaf->memory, err);
 }

@@ -29,10 +29,10 @@ struct gradient_leaves {
     struct leaf {
         void *memory; /* sized for the largest group */
         uint64_t group;
-        uint64_t turn; /* sequence number of the last acquisition; 0: none */
+        uint64_t last_acquisition; /* sequence number; 0: none */
         bool is_acquired;
     } list[GRADIENT_LEAVES_COUNT];
-    uint64_t turns;
+    uint64_t acquisitions_count;
 };
 
 /* The caller sets exchange before the first acquisition. */

@@ -48,7 +48,7 @@ exchange_options_of(const struct gradient_sync_options *options)
                                             .sums = options->sums,
                                             .wire = reduction->wire,
                                             .timeout_ns = reduction->timeout_ns,
-                                            .received = options->received,
+                                            .on_received = options->on_received,
                                             .context = options->context};
 }
 
@@ -150,20 +150,20 @@ void gradient_sync_close(struct gradient_sync *sync)
     *sync = (struct gradient_sync){0};
 }
 
-static int begin_sum(struct gradient_sync *sync, struct err *err)
+static int begin_sum_gather(struct gradient_sync *sync, struct err *err)
 {
-    const struct gradient_sync_sum *sum = &sync->sums[sync->sums_begun++];
+    const struct gradient_sync_sum *sum = &sync->sums[sync->begun_sums_count++];
     return param_gather_begin(sync->gather, sum->group, PARAM_GATHER_PARTS, sum->buffer,
                               ops_master_bytes(sync->options.reduction.ops), err);
 }
 
-/* Starts gathers in order while there is room. */
+/* Starts gathers in order while slots are free. */
 static int pump_sums(struct gradient_sync *sync, struct err *err)
 {
     bool has_free_slot = false;
     int status = sync->gather ? param_gather_pump(sync->gather, &has_free_slot, err) : 0;
-    while (!status && has_free_slot && sync->sums_begun < sync->sums_count) {
-        status = begin_sum(sync, err);
+    while (!status && has_free_slot && sync->begun_sums_count < sync->sums_count) {
+        status = begin_sum_gather(sync, err);
         if (!status)
             status = param_gather_pump(sync->gather, &has_free_slot, err);
     }
@@ -185,7 +185,7 @@ static bool is_gathered(const struct gradient_sync *sync, uint64_t group)
     return sync->gather && partition_replicas(sync->options.reduction.partition, group) > 1;
 }
 
-static void *shard_place(const struct gradient_sync *sync, uint64_t group, void *arena)
+static void *shard_address(const struct gradient_sync *sync, uint64_t group, void *arena)
 {
     const struct reduction_options *options = &sync->options.reduction;
     const struct partition *partition = options->partition;
@@ -205,7 +205,7 @@ int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *
         return 0;
     struct span part = partition_trained_part(partition, group, partition->options.rank);
     struct span shard = partition_trained_shard(partition, group, partition->options.rank);
-    char *buffer = shard_place(sync, group, arena);
+    char *buffer = shard_address(sync, group, arena);
     char *place = buffer + (part.offset - shard.offset) * element_bytes;
     int status = 0;
     if (part.elements > 0 && sum != place)
@@ -221,9 +221,9 @@ int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err)
 {
     int status = bucket_exchange_drain(sync->exchange, err);
-    while (!status && sync->sums_begun < sync->sums_count)
-        status = begin_sum(sync, err);
-    sync->sums_count = sync->sums_begun = 0;
+    while (!status && sync->begun_sums_count < sync->sums_count)
+        status = begin_sum_gather(sync, err);
+    sync->sums_count = sync->begun_sums_count = 0;
     return status;
 }
 
@@ -232,7 +232,7 @@ int gradient_sync_wait(struct gradient_sync *sync, uint64_t group, void *arena, 
 {
     if (!is_gathered(sync, group))
         return 0;
-    *ret_shard = shard_place(sync, group, arena);
+    *ret_shard = shard_address(sync, group, arena);
     return param_gather_wait(sync->gather, group, err);
 }
 

@@ -5,9 +5,9 @@
  *     gradient_sync_open(&sync, &options, err);
  *     gradient_sync_connect(...); gradient_sync_open_exchange(...);
  *     if micro-batches are exchanged: gradient_leaves_acquire before a pass writes a group
- *     // all ranks pass received chunks to options.received
+ *     // all ranks pass received chunks to options.on_received
  *     gradient_sync_send(&sync, group, &pieces, err);
- *     // once options.received has summed this rank's part
+ *     // once options.on_received has summed this rank's part
  *     gradient_sync_share(&sync, group, sum, arena, err);
  *     gradient_sync_finish(&sync, err);
  *     gradient_sync_wait(&sync, group, arena, &shard, err);
@@ -29,7 +29,7 @@ struct gradient_sync_options {
     /* The remaining fields are as in bucket_exchange_options. */
     uint32_t pieces_max, pieces_total_max;
     bool sums;
-    bucket_exchange_on_received *received;
+    bucket_exchange_on_received *on_received;
     void *context;
 };
 
@@ -46,9 +46,9 @@ struct gradient_sync {
     struct bucket_exchange *exchange;
     /* NULL, like gather_comm and sums, if no shard has several parts. */
     struct param_gather *gather;
-    /* [groups_count]: parts summed in this step; gathers of the first sums_begun have begun. */
+    /* [groups_count]: parts summed in this step; gathers of the first begun_sums_count began. */
     struct gradient_sync_sum *sums;
-    uint64_t sums_count, sums_begun;
+    uint64_t sums_count, begun_sums_count;
     /* Used if micro-batches are exchanged. A rank without a micro-batch in a round must acquire
      * each group too, so that it does not run ahead of its receives. */
     struct gradient_leaves leaves;
@@ -67,8 +67,8 @@ void gradient_sync_close(struct gradient_sync *sync); /* safe on a zeroed struct
 
 int gradient_sync_send(struct gradient_sync *sync, uint64_t group,
                        const struct bucket_exchange_pieces *pieces, struct err *err);
-/* Shares the sum of this rank's part. arena: the gradients of all trained parameters, of which this
- * group's have been sent; may contain the sum. NULL: gradient_sync uses its own memory. */
+/* Shares the sum of this rank's part. arena: the gradients of all trained parameters; this group's
+ * must have been sent; may contain the sum. NULL: gradient_sync uses its own memory. */
 int gradient_sync_share(struct gradient_sync *sync, uint64_t group, const void *sum, void *arena,
                         struct err *err);
 int gradient_sync_finish(struct gradient_sync *sync, struct err *err);

@@ -30,7 +30,7 @@ struct rank_sum_options {
 struct rank_sum {
     struct rank_sum_options options;
     struct comm *comm; /* owned */
-    /* Each rank's share of a bucket, in elements. */
+    /* Elements of a bucket per rank. */
     uint64_t slice;
     void *bucket, *sum; /* pinned; bucket: all slices; sum: one slice */
     struct device_event *copied;

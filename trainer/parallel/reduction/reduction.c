@@ -46,7 +46,8 @@ void reduction_describe_rank_dependence(const struct reduction_options *options,
 
 /* The number of ranks that used this method before the checkpoint; 0: a different method was
  * used. */
-static unsigned ranks_before(const struct reduction *reduction, const char *numerics_id)
+static unsigned rank_count_from_numerics_id(const struct reduction *reduction,
+                                            const char *numerics_id)
 {
     char prefix[REDUCTION_DEPENDENCE_BYTES];
     unsigned ranks = 0;
@@ -58,8 +59,8 @@ static unsigned ranks_before(const struct reduction *reduction, const char *nume
 const char *reduction_resume_warning(const struct reduction *reduction, const char *numerics_id,
                                      uint64_t step)
 {
-    bool had_ranks =
-        !reduction_is_local(&reduction->options) && ranks_before(reduction, numerics_id) > 1;
+    bool had_ranks = !reduction_is_local(&reduction->options) &&
+                     rank_count_from_numerics_id(reduction, numerics_id) > 1;
     return had_ranks && reduction->ops->resume_warning
                ? reduction->ops->resume_warning(reduction, step)
                : NULL;

@@ -20,9 +20,9 @@
  *         reduction_begin(r, step, err);
  *         for each round < reduction_rounds(r):
  *             reduction_set_memory(r, round, &memory);
- *             a backward pass, or if !reduction_has_micro_batch(r, round) a model_walk of one,
- *                 whose hooks call reduction_acquire and reduction_release;
- *                 reduction_is_hookless(r, round) needs no hooks
+ *             a backward pass, or a model_walk if !reduction_has_micro_batch(r, round);
+ *                 hooks call reduction_acquire and reduction_release,
+ *                 unless reduction_is_hookless(r, round)
  *             reduction_end_round(r, round, err);
  *         reduction_finish(r, err);                      // this rank's parts are summed
  *         reduction_part(r, group)                       // for the norm
@@ -48,7 +48,7 @@ struct reduction_ops {
     /* Passes add to the gradients unless micro-batches are exchanged. */
     bool accumulates;
     uint32_t (*buffers)(const struct reduction_options *options);
-    /* The caller sets the base of *ret_reduction. */
+    /* reduction_open sets the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
     /* Collective; called only with several ranks and without base.sync. */

@@ -21,13 +21,13 @@
 /* Owner thread. */
 struct canonical {
     struct reduction base;
-    struct gradient_sync sync; /* unused with one rank, like all fields below except local */
-    struct tree local;         /* this rank's leaves; unused if micro-batches are exchanged */
-    struct tree parts;
-    struct tree *group_parts; /* [groups_count]: views of parts */
-    uint64_t *sizes;          /* number of leaves in each piece, all ranks in order */
-    uint32_t *counts;         /* [ranks]: pieces per rank */
-    uint32_t *last_counts;    /* [ranks]: pieces per rank in the last round */
+    struct gradient_sync sync; /* unused with one rank, like all fields below except local_tree */
+    struct tree local_tree;    /* this rank's leaves; unused if micro-batches are exchanged */
+    struct tree parts_tree;
+    struct tree *group_trees;    /* [groups_count]: views of parts_tree */
+    uint64_t *piece_sizes;       /* number of leaves in each piece, all ranks in order */
+    uint32_t *piece_counts;      /* [ranks]: pieces per rank */
+    uint32_t *last_round_counts; /* [ranks]: pieces per rank in the last round */
 };
 
 static struct canonical *canonical_of(struct reduction *reduction)
@@ -63,7 +63,7 @@ gradient_sync_options_of(const struct reduction_options *options, void *context)
 {
     uint64_t sizes[TREE_LEVELS_MAX];
     struct gradient_sync_options sync = {
-        .reduction = *options, .received = receive, .context = context};
+        .reduction = *options, .on_received = receive, .context = context};
     for (uint32_t rank = 0; rank < options->batching.ranks; rank++) {
         uint32_t count = pieces_of(options, rank, sizes);
         sync.pieces_total_max += count;
@@ -83,12 +83,12 @@ static uint32_t buffers(const struct reduction_options *options)
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err)
 {
     struct canonical *canonical = context;
-    struct tree *whole = &canonical->group_parts[chunk->group];
+    struct tree *whole = &canonical->group_trees[chunk->group];
     uint64_t first = chunk->elements > 0 ? chunk->first : 0;
     struct tree part = tree_part(whole, first, chunk->elements);
     int status = 0;
     for (uint32_t i = 0; i < chunk->sources_count && !status; i++)
-        status = tree_push_from(&part, chunk->sources[i], canonical->sizes[i], err);
+        status = tree_push_from(&part, chunk->sources[i], canonical->piece_sizes[i], err);
     if (status || !chunk->is_last)
         return status;
     whole->depth = part.depth;
@@ -104,10 +104,11 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
                        struct err *err)
 {
     uint32_t ranks = options->batching.ranks;
-    canonical->sizes = calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->sizes);
-    canonical->counts = calloc(ranks, sizeof *canonical->counts);
-    canonical->last_counts = calloc(ranks, sizeof *canonical->last_counts);
-    if (!canonical->sizes || !canonical->counts || !canonical->last_counts)
+    canonical->piece_sizes =
+        calloc(canonical->sync.options.pieces_total_max, sizeof *canonical->piece_sizes);
+    canonical->piece_counts = calloc(ranks, sizeof *canonical->piece_counts);
+    canonical->last_round_counts = calloc(ranks, sizeof *canonical->last_round_counts);
+    if (!canonical->piece_sizes || !canonical->piece_counts || !canonical->last_round_counts)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     uint64_t pieces_total = 0;
     uint64_t last =
@@ -115,10 +116,11 @@ static int list_pieces(struct canonical *canonical, const struct reduction_optio
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint64_t sizes[TREE_LEVELS_MAX];
         uint32_t count = pieces_of(options, rank, sizes);
-        memcpy(canonical->sizes + pieces_total, sizes, count * sizeof sizes[0]);
+        memcpy(canonical->piece_sizes + pieces_total, sizes, count * sizeof sizes[0]);
         pieces_total += count;
-        canonical->counts[rank] = count;
-        canonical->last_counts[rank] = options->batching.interleaved && rank > last ? 0 : count;
+        canonical->piece_counts[rank] = count;
+        canonical->last_round_counts[rank] =
+            options->batching.interleaved && rank > last ? 0 : count;
     }
     return 0;
 }
@@ -128,16 +130,16 @@ static int open_parts(struct canonical *canonical, const struct reduction_option
 {
     const struct partition *partition = options->partition;
     uint64_t groups_count = partition->params->groups_count;
-    int status = tree_init(&canonical->parts, options->ops, partition->trained_parts.elements, 0,
-                           batching_micros(&options->batching), err);
+    int status = tree_init(&canonical->parts_tree, options->ops, partition->trained_parts.elements,
+                           0, batching_micros(&options->batching), err);
     if (status)
         return status;
-    canonical->group_parts = calloc(groups_count, sizeof *canonical->group_parts);
-    if (!canonical->group_parts)
+    canonical->group_trees = calloc(groups_count, sizeof *canonical->group_trees);
+    if (!canonical->group_trees)
         return err_set(err, -ENOMEM, "out of memory for the reduction of gradients");
     for (uint64_t g = 0; g < groups_count; g++)
-        canonical->group_parts[g] =
-            tree_part(&canonical->parts, partition->trained_parts.offsets[g],
+        canonical->group_trees[g] =
+            tree_part(&canonical->parts_tree, partition->trained_parts.offsets[g],
                       partition_trained_part(partition, g, partition->options.rank).elements);
     const struct gradient_sync_options sync = gradient_sync_options_of(options, canonical);
     canonical->base.sync = &canonical->sync;
@@ -151,15 +153,15 @@ static void canonical_close(struct reduction *reduction)
     bool is_idle = gradient_sync_is_idle(&canonical->sync);
     gradient_sync_close(&canonical->sync);
     if (!is_idle)
-        tree_retain(&canonical->local);
-    else if (canonical->local.ops)
-        tree_deinit(&canonical->local);
-    if (canonical->parts.ops)
-        tree_deinit(&canonical->parts);
-    free(canonical->group_parts);
-    free(canonical->sizes);
-    free(canonical->counts);
-    free(canonical->last_counts);
+        tree_retain(&canonical->local_tree);
+    else if (canonical->local_tree.ops)
+        tree_deinit(&canonical->local_tree);
+    if (canonical->parts_tree.ops)
+        tree_deinit(&canonical->parts_tree);
+    free(canonical->group_trees);
+    free(canonical->piece_sizes);
+    free(canonical->piece_counts);
+    free(canonical->last_round_counts);
     free(canonical);
 }
 
@@ -173,9 +175,9 @@ static int canonical_open(const struct reduction_options *options, struct reduct
     owned_range(options, options->batching.rank, &first, &count);
     int status = 0;
     if (!reduction_exchanges_each_micro_batch(options))
-        status = tree_init(&canonical->local, options->ops,
+        status = tree_init(&canonical->local_tree, options->ops,
                            options->partition->params->trained_elements, first, count, err);
-    canonical->base.arena = canonical->local.buffers[0];
+    canonical->base.arena = canonical->local_tree.buffers[0];
     if (!status && !reduction_is_local(options))
         status = open_parts(canonical, options, err);
     if (status) {
@@ -190,24 +192,24 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
 {
     struct canonical *canonical = canonical_of(reduction);
     (void)step, (void)err;
-    if (canonical->local.ops)
-        tree_reset(&canonical->local);
+    if (canonical->local_tree.ops)
+        tree_reset(&canonical->local_tree);
     for (uint64_t g = 0;
-         canonical->group_parts && g < reduction->options.partition->params->groups_count; g++)
-        tree_reset(&canonical->group_parts[g]);
+         canonical->group_trees && g < reduction->options.partition->params->groups_count; g++)
+        tree_reset(&canonical->group_trees[g]);
     return 0;
 }
 
 static void *leaf(struct reduction *reduction)
 {
     struct canonical *canonical = canonical_of(reduction);
-    reduction->buffer = canonical->local.depth;
-    return canonical->local.ops ? tree_leaf(&canonical->local) : NULL;
+    reduction->buffer = canonical->local_tree.depth;
+    return canonical->local_tree.ops ? tree_leaf(&canonical->local_tree) : NULL;
 }
 
 static void end_leaf(struct reduction *reduction)
 {
-    tree_push(&canonical_of(reduction)->local);
+    tree_push(&canonical_of(reduction)->local_tree);
 }
 
 static int acquire_group(struct reduction *reduction, uint64_t group, struct err *err)
@@ -223,7 +225,7 @@ static void push_last_leaf(struct canonical *canonical, uint64_t group,
                            struct bucket_exchange_pieces *pieces)
 {
     const struct param_group *g = &canonical->base.options.partition->params->groups[group];
-    struct tree part = tree_part(&canonical->local, g->trained_offset, g->trained_elements);
+    struct tree part = tree_part(&canonical->local_tree, g->trained_offset, g->trained_elements);
     tree_push(&part);
     for (uint32_t i = 0; i < part.depth; i++)
         pieces->sources[i] = part.buffers[i];
@@ -233,8 +235,8 @@ static int release_group(struct reduction *reduction, uint64_t group, struct err
 {
     struct canonical *canonical = canonical_of(reduction);
     bool is_last = reduction->round + 1 == reduction_rounds(reduction);
-    struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_counts
-                                                              : canonical->counts};
+    struct bucket_exchange_pieces pieces = {.counts = is_last ? canonical->last_round_counts
+                                                              : canonical->piece_counts};
     if (reduction_exchanges_each_micro_batch(&reduction->options))
         pieces.sources[0] = gradient_leaves_release(&canonical->sync.leaves, group);
     else
@@ -246,7 +248,7 @@ static int finish(struct reduction *reduction, struct err *err)
 {
     if (reduction->sync)
         return gradient_sync_finish(reduction->sync, err);
-    tree_finish(&canonical_of(reduction)->local);
+    tree_finish(&canonical_of(reduction)->local_tree);
     return 0;
 }
 
@@ -255,7 +257,7 @@ static const void *part(const struct reduction *reduction, uint64_t group)
     const struct canonical *canonical = (const struct canonical *)reduction;
     const struct reduction_options *options = &reduction->options;
     if (!reduction_is_local(options))
-        return canonical->group_parts[group].buffers[0];
+        return canonical->group_trees[group].buffers[0];
     return (const char *)reduction->arena +
            options->partition->params->groups[group].trained_offset *
                ops_master_bytes(options->ops);

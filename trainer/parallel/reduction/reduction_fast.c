@@ -36,7 +36,7 @@ gradient_sync_options_of(const struct reduction_options *options, void *context)
                                           .pieces_max = 1,
                                           .pieces_total_max = options->batching.ranks,
                                           .sums = true,
-                                          .received = receive,
+                                          .on_received = receive,
                                           .context = context};
 }
 
@@ -52,7 +52,7 @@ static uint32_t buffers(const struct reduction_options *options)
     return !reduction_exchanges_each_micro_batch(options);
 }
 
-static void *part_place(const struct fast *fast, uint64_t group)
+static void *part_address(const struct fast *fast, uint64_t group)
 {
     const struct reduction_options *options = &fast->base.options;
     const struct partition *partition = options->partition;
@@ -68,7 +68,7 @@ static int receive(void *context, const struct bucket_exchange_chunk *chunk, str
     struct fast *fast = context;
     struct ops *ops = fast->base.options.ops;
     size_t element_bytes = ops_master_bytes(ops);
-    char *place = part_place(fast, chunk->group);
+    char *place = part_address(fast, chunk->group);
     int status = 0;
     for (uint32_t i = 0; i < chunk->sources_count && chunk->elements > 0 && !status; i++) {
         char *sum = place + chunk->first * element_bytes;
@@ -189,7 +189,7 @@ static int finish(struct reduction *reduction, struct err *err)
 
 static const void *part(const struct reduction *reduction, uint64_t group)
 {
-    return part_place((const struct fast *)reduction, group);
+    return part_address((const struct fast *)reduction, group);
 }
 
 const struct reduction_ops reduction_fast_ops = {

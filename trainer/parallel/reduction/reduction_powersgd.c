@@ -19,25 +19,25 @@
 #include <string.h>
 
 /* rank 0: uncompressed. */
-struct piece {
+struct tensor_piece {
     const struct param *param;
     uint64_t rank;
-    /* Offsets: of the tensor or P in `first`, of -P / ranks in `shares`, of Q in `second`. */
+    /* Offsets: of the tensor or P in `first`, of -P / ranks in `scaled_p`, of Q in `second`. */
     struct offsets {
-        uint64_t first, share, second;
+        uint64_t first, scaled_p, second;
     } at;
-    struct gemm_plan to_p, to_q, decompress_gemm, subtract;
+    struct gemm_plan p_gemm, q_gemm, decompress_gemm, residual_gemm;
 };
 
 /* Owner thread. */
 struct powersgd {
     struct reduction base;
-    void *residuals;      /* NULL without error feedback */
-    struct rank_sum sum;  /* unused with one rank, like the fields below */
-    struct piece *pieces; /* [pieces_count]: trained parameters */
+    void *residuals;             /* NULL without error feedback */
+    struct rank_sum sum;         /* unused with one rank, like the fields below */
+    struct tensor_piece *pieces; /* [pieces_count]: trained parameters */
     uint64_t pieces_count;
-    struct offsets totals;          /* totals over all pieces */
-    float *first, *shares, *second; /* pinned; shares: -P / ranks */
+    struct offsets totals;            /* totals over all pieces */
+    float *first, *scaled_p, *second; /* pinned; scaled_p: -P / ranks */
     uint64_t step;
     bool has_q; /* second holds the last step's Q */
 };
@@ -77,9 +77,9 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
         if (param->frozen)
             continue;
         powersgd->pieces[powersgd->pieces_count++] =
-            (struct piece){.param = param, .rank = rank, .at = *totals};
+            (struct tensor_piece){.param = param, .rank = rank, .at = *totals};
         totals->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
-        totals->share += aligned(param->shape[0] * rank);
+        totals->scaled_p += aligned(param->shape[0] * rank);
         totals->second += aligned(cols_of(param) * rank);
     }
     return 0;
@@ -106,21 +106,22 @@ static uint32_t buffers(const struct reduction_options *options)
     return 1;
 }
 
-static int plan_piece(struct ops *ops, struct piece *piece, struct err *err)
+static int plan_piece(struct ops *ops, struct tensor_piece *piece, struct err *err)
 {
     uint64_t rows = piece->param->shape[0], cols = cols_of(piece->param), rank = piece->rank;
-    const struct gemm_shape to_p = {.m = rows, .n = rank, .k = cols, .master_output = true};
-    const struct gemm_shape to_q = {
+    const struct gemm_shape p_gemm = {.m = rows, .n = rank, .k = cols, .master_output = true};
+    const struct gemm_shape q_gemm = {
         .m = cols, .n = rank, .k = rows, .trans_a = true, .master_output = true};
     struct gemm_shape decompress_gemm = {
         .m = rows, .n = cols, .k = rank, .trans_b = true, .master_output = true};
-    int status = ops->table->plan_gemm(ops, &to_p, &piece->to_p, err);
+    int status = ops->table->plan_gemm(ops, &p_gemm, &piece->p_gemm, err);
     if (!status)
-        status = ops->table->plan_gemm(ops, &to_q, &piece->to_q, err);
+        status = ops->table->plan_gemm(ops, &q_gemm, &piece->q_gemm, err);
     if (!status)
         status = ops->table->plan_gemm(ops, &decompress_gemm, &piece->decompress_gemm, err);
     decompress_gemm.accumulate = true;
-    return status ? status : ops->table->plan_gemm(ops, &decompress_gemm, &piece->subtract, err);
+    return status ? status
+                  : ops->table->plan_gemm(ops, &decompress_gemm, &piece->residual_gemm, err);
 }
 
 /* Adds one element so that the size is never 0. */
@@ -153,7 +154,7 @@ static int open_pieces(struct powersgd *powersgd, const struct reduction_options
     if (!status)
         status = alloc_pinned(device, powersgd->totals.first, &powersgd->first, err);
     if (!status && options->powersgd.error_feedback)
-        status = alloc_pinned(device, powersgd->totals.share, &powersgd->shares, err);
+        status = alloc_pinned(device, powersgd->totals.scaled_p, &powersgd->scaled_p, err);
     if (!status)
         status = alloc_pinned(device, powersgd->totals.second, &powersgd->second, err);
     if (!status && options->powersgd.error_feedback)
@@ -174,7 +175,7 @@ static void powersgd_close(struct reduction *reduction)
     device->ops->mem_free(device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS), powersgd->residuals,
                           bytes);
     free_pinned(device, powersgd->totals.first, powersgd->first);
-    free_pinned(device, powersgd->totals.share, powersgd->shares);
+    free_pinned(device, powersgd->totals.scaled_p, powersgd->scaled_p);
     free_pinned(device, powersgd->totals.second, powersgd->second);
     free(powersgd->pieces);
     free(powersgd);
@@ -214,7 +215,8 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
                                   gradient_bytes(&reduction->options), err);
 }
 
-static void *gradient_of(const struct powersgd *powersgd, const struct piece *piece, void *arena)
+static void *gradient_of(const struct powersgd *powersgd, const struct tensor_piece *piece,
+                         void *arena)
 {
     return (char *)arena +
            piece->param->trained_offset * ops_master_bytes(powersgd->base.options.ops);
@@ -225,7 +227,7 @@ static void init_q(struct powersgd *powersgd)
 {
     const struct powersgd_options *options = &powersgd->base.options.powersgd;
     for (uint64_t i = 0; i < powersgd->pieces_count; i++) {
-        const struct piece *piece = &powersgd->pieces[i];
+        const struct tensor_piece *piece = &powersgd->pieces[i];
         float *q = powersgd->second + piece->at.second;
         if (piece->rank > 0 && !(powersgd->has_q && options->warm_start))
             powersgd_init_q(options, piece->param, powersgd->step, piece->rank, q);
@@ -238,7 +240,7 @@ static void init_q(struct powersgd *powersgd)
 /* Queues a tensor's contribution to the first sum. For a matrix, the residual is first added to the
  * gradient; a copy of the sum in the residual buffer becomes the next residual when P Q' / ranks is
  * subtracted from it. */
-static int compute_p(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+static int compute_p(struct powersgd *powersgd, const struct tensor_piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
     const struct device_ops *device = ops->device->ops;
@@ -253,35 +255,36 @@ static int compute_p(struct powersgd *powersgd, const struct piece *piece, struc
         ops->table->tree_add(ops, gradient, residual, piece->param->count);
         status = device->copy(ops->device, ops->stream, residual, gradient, bytes, err);
     }
-    ops->table->gemm(ops, &piece->to_p, gradient, powersgd->second + piece->at.second, NULL, first);
+    ops->table->gemm(ops, &piece->p_gemm, gradient, powersgd->second + piece->at.second, NULL,
+                     first);
     return status;
 }
 
 /* Orthonormalizes the summed P on the host. */
-static void finish_p(struct powersgd *powersgd, const struct piece *piece)
+static void finish_p(struct powersgd *powersgd, const struct tensor_piece *piece)
 {
     uint64_t elements = piece->param->shape[0] * piece->rank;
     float *p = powersgd->first + piece->at.first;
     powersgd_orthogonalize(p, piece->param->shape[0], piece->rank);
     if (!powersgd->residuals)
         return;
-    float *shares = powersgd->shares + piece->at.share;
+    float *scaled_p = powersgd->scaled_p + piece->at.scaled_p;
     for (uint64_t i = 0; i < elements; i++)
-        shares[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
+        scaled_p[i] = -p[i] / (float)powersgd->base.options.batching.ranks;
 }
 
-static void compute_q(struct powersgd *powersgd, const struct piece *piece)
+static void compute_q(struct powersgd *powersgd, const struct tensor_piece *piece)
 {
     struct ops *ops = powersgd->base.options.ops;
     if (piece->rank == 0)
         return;
     if (!ops->table->is_simulated)
         finish_p(powersgd, piece);
-    ops->table->gemm(ops, &piece->to_q, gradient_of(powersgd, piece, powersgd->base.arena),
+    ops->table->gemm(ops, &piece->q_gemm, gradient_of(powersgd, piece, powersgd->base.arena),
                      powersgd->first + piece->at.first, NULL, powersgd->second + piece->at.second);
 }
 
-static int decompress(struct powersgd *powersgd, const struct piece *piece, struct err *err)
+static int decompress(struct powersgd *powersgd, const struct tensor_piece *piece, struct err *err)
 {
     struct ops *ops = powersgd->base.options.ops;
     void *gradient = gradient_of(powersgd, piece, powersgd->base.arena);
@@ -292,8 +295,8 @@ static int decompress(struct powersgd *powersgd, const struct piece *piece, stru
                                       piece->param->count * ops_master_bytes(ops), err);
     ops->table->gemm(ops, &piece->decompress_gemm, first, q, NULL, gradient);
     if (powersgd->residuals)
-        ops->table->gemm(ops, &piece->subtract, powersgd->shares + piece->at.share, q, NULL,
-                         gradient_of(powersgd, piece, powersgd->residuals));
+        ops->table->gemm(ops, &piece->residual_gemm, powersgd->scaled_p + piece->at.scaled_p, q,
+                         NULL, gradient_of(powersgd, piece, powersgd->residuals));
     return 0;
 }
 

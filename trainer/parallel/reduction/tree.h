@@ -10,8 +10,8 @@
  *     for each micro-batch: fill tree_leaf(&tree), then tree_push(&tree);
  *     sum = tree_finish(&tree);       // valid until the next reset
  *
- * A rank whose leaves start at `first` of a larger tree computes the largest subtrees that its
- * leaves form; the rank that finishes the tree pushes them.
+ * If a rank's leaves start at position `first` of a larger tree, it computes the largest subtrees
+ * that they form. The rank that finishes the tree pushes these subtrees.
  */
 #ifndef MILLRACE_TRAINER_PARALLEL_REDUCTION_TREE_H
 #define MILLRACE_TRAINER_PARALLEL_REDUCTION_TREE_H
