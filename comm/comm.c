@@ -44,8 +44,8 @@ void comm_describe_library(const struct comm *comm, char text[COMM_LIBRARY_BYTES
         comm->ops->describe_library(comm, text);
 }
 
-static int reduce_one(struct comm *comm, int64_t *value, enum comm_i64_op op,
-                      const struct comm_options *options, struct err *err)
+static int reduce_value(struct comm *comm, int64_t *value, enum comm_i64_op op,
+                        const struct comm_options *options, struct err *err)
 {
     struct comm_work work = {0};
     int status = comm->ops->all_reduce_i64(comm, value, 1, op, options, &work, err);
@@ -55,7 +55,7 @@ static int reduce_one(struct comm *comm, int64_t *value, enum comm_i64_op op,
 int comm_barrier(struct comm *comm, const struct comm_options *options, struct err *err)
 {
     int64_t unused_value = 0;
-    return reduce_one(comm, &unused_value, COMM_SUM, options, err);
+    return reduce_value(comm, &unused_value, COMM_SUM, options, err);
 }
 
 static int64_t hash_error(const struct err *err)
@@ -88,7 +88,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     int64_t failed =
         status ? comm->ranks - comm->rank : 0; /* the first failed rank has the largest value */
     struct err *detail = status ? NULL : err;  /* err already describes this rank's failure */
-    int reduced = reduce_one(comm, &failed, COMM_MAX, options, detail);
+    int reduced = reduce_value(comm, &failed, COMM_MAX, options, detail);
     if (reduced)
         return status ? status : reduced;
     if (failed == 0)
@@ -99,7 +99,7 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     }
     int first = comm->ranks - (int)failed;
     int64_t own = status && err ? hash_error(err) : 0, hash = comm->rank == first ? own : 0;
-    reduced = reduce_one(comm, &hash, COMM_SUM, options, detail);
+    reduced = reduce_value(comm, &hash, COMM_SUM, options, detail);
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
     if (!reduced && err && comm->rank != first && own == hash)

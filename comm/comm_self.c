@@ -34,7 +34,8 @@ static struct comm_self *self_of(struct comm *comm)
 }
 
 /* Initializes work. Returns false if the caller must not move data. */
-static bool begin(struct comm *comm, const struct comm_options *options, struct comm_work *work)
+static bool begin_work(struct comm *comm, const struct comm_options *options,
+                       struct comm_work *work)
 {
     *work = (struct comm_work){
         .comm = comm,
@@ -72,7 +73,7 @@ static int self_all_gather(struct comm *comm, const void *send, void *receive, s
                            struct err *err)
 {
     (void)err;
-    if (begin(comm, options, work))
+    if (begin_work(comm, options, work))
         copy_bytes(receive, send, bytes);
     return 0;
 }
@@ -84,7 +85,7 @@ static int self_reduce_scatter(struct comm *comm, const void *send, void *receiv
 {
     (void)order, (void)err;
     assert(dtype == DTYPE_F32 || dtype == DTYPE_F64);
-    if (begin(comm, options, work))
+    if (begin_work(comm, options, work))
         copy_bytes(receive, send, count * dtype_bytes(dtype)); /* a tree of one leaf */
     return 0;
 }
@@ -94,7 +95,7 @@ static int self_all_reduce_i64(struct comm *comm, int64_t *values, size_t count,
                                struct comm_work *work, struct err *err)
 {
     (void)values, (void)count, (void)op, (void)err;
-    begin(comm, options, work);
+    begin_work(comm, options, work);
     return 0;
 }
 
@@ -105,7 +106,7 @@ static int self_all_to_all(struct comm *comm, const void *send, const size_t *se
 {
     (void)receive_bytes, (void)err; /* receive_bytes is unused without assertions */
     assert(self_of(comm)->is_null || send_bytes[0] == receive_bytes[0]);
-    if (begin(comm, options, work) && send_bytes[0] > 0)
+    if (begin_work(comm, options, work) && send_bytes[0] > 0)
         copy_bytes((char *)receive + receive_offsets[0], (const char *)send + send_offsets[0],
                    send_bytes[0]);
     return 0;
@@ -120,7 +121,7 @@ static int self_send(struct comm *comm, const void *data, size_t bytes, int to, 
     if (self->messages_count == MESSAGES_MAX)
         return err_set(err, -ENOBUFS, "a rank has sent itself %d messages and read none",
                        MESSAGES_MAX);
-    if (!begin(comm, options, work))
+    if (!begin_work(comm, options, work))
         return 0;
     void *copy = malloc(bytes > 0 ? bytes : 1);
     if (!copy)
@@ -137,7 +138,7 @@ static int self_receive(struct comm *comm, void *data, size_t bytes, int from, i
     struct comm_self *self = self_of(comm);
     assert(self->is_null || from == 0);
     (void)from;
-    if (!begin(comm, options, work))
+    if (!begin_work(comm, options, work))
         return 0;
     size_t i = 0;
     while (i < self->messages_count && self->messages[i].tag != tag)
@@ -193,7 +194,8 @@ static const struct comm_ops self_ops = {
     .close = self_close,
 };
 
-static int create(const struct comm_self *initial, struct comm **ret_comm, struct err *err)
+static int create_comm_self(const struct comm_self *initial, struct comm **ret_comm,
+                            struct err *err)
 {
     struct comm_self *self = malloc(sizeof *self);
     if (!self)
@@ -206,13 +208,13 @@ static int create(const struct comm_self *initial, struct comm **ret_comm, struc
 
 int comm_self_open(struct comm **ret_comm, struct err *err)
 {
-    return create(&(struct comm_self){.base = {.rank = 0, .ranks = 1}}, ret_comm, err);
+    return create_comm_self(&(struct comm_self){.base = {.rank = 0, .ranks = 1}}, ret_comm, err);
 }
 
 int comm_null_open(int rank, int ranks, bool takes_device_memory, struct comm **ret_comm,
                    struct err *err)
 {
-    return create(
+    return create_comm_self(
         &(struct comm_self){
             .base = {.rank = rank, .ranks = ranks, .takes_device_memory = takes_device_memory},
             .is_null = true},

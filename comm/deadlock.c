@@ -34,8 +34,9 @@ struct deadlock {
     uint64_t serials_count;
     int status;
     struct err verdict;
-    struct wait_state *waits, *previous; /* [ranks], of this and the previous round; thread only */
-    bool has_failed;                     /* thread only */
+    struct wait_state *waits,
+        *previous_waits; /* [ranks], of this and the previous round; thread only */
+    bool has_failed;     /* thread only */
 };
 
 /* ---- The verdict, the same on all ranks. ---- */
@@ -50,12 +51,12 @@ static bool is_reached_by_all(const struct wait_state *waits, int ranks,
     return arrived == wait->ranks;
 }
 
-static bool is_stuck(const struct deadlock *deadlock)
+static bool is_deadlocked(const struct deadlock *deadlock)
 {
     int ranks = deadlock->comm->ranks;
     for (int r = 0; r < ranks; r++)
         if (deadlock->waits[r].serial == 0 ||
-            deadlock->waits[r].serial != deadlock->previous[r].serial ||
+            deadlock->waits[r].serial != deadlock->previous_waits[r].serial ||
             is_reached_by_all(deadlock->waits, ranks, &deadlock->waits[r]))
             return false;
     return true;
@@ -133,11 +134,11 @@ static void *watch_ranks(void *argument)
     struct deadlock *deadlock = argument;
     size_t bytes = (size_t)deadlock->comm->ranks * sizeof *deadlock->waits;
     for (int rounds = 0; rounds < DEADLOCK_ROUNDS;) {
-        memcpy(deadlock->previous, deadlock->waits, bytes);
+        memcpy(deadlock->previous_waits, deadlock->waits, bytes);
         bool stays = sleep_and_copy_own_state(deadlock, &deadlock->waits[deadlock->comm->rank]);
         if (exchange_states(deadlock) || !stays || any_rank_is_closing(deadlock))
             return NULL;
-        rounds = is_stuck(deadlock) ? rounds + 1 : 0;
+        rounds = is_deadlocked(deadlock) ? rounds + 1 : 0;
     }
     set_verdict(deadlock);
     exchange_states(deadlock); /* all ranks have the verdict before one ends the run */
@@ -151,7 +152,7 @@ static void free_memory(struct deadlock *deadlock)
 {
     pthread_cond_destroy(&deadlock->close_requested);
     pthread_mutex_destroy(&deadlock->mutex);
-    free(deadlock->previous);
+    free(deadlock->previous_waits);
     if (deadlock->has_failed)
         comm_retain(deadlock->waits); /* other ranks may still write to the buffer */
     else
@@ -171,8 +172,8 @@ int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err
         return err_set(err, -ENOMEM, "not enough memory to watch the calls of %d ranks",
                        world->ranks);
     }
-    *deadlock =
-        (struct deadlock){.main_thread = pthread_self(), .waits = waits, .previous = previous};
+    *deadlock = (struct deadlock){
+        .main_thread = pthread_self(), .waits = waits, .previous_waits = previous};
     pthread_mutex_init(&deadlock->mutex, NULL);
     thread_cond_init(&deadlock->close_requested);
     int status = world->ops->split(world, 0, world->rank, &deadlock->comm, err);

@@ -121,8 +121,8 @@ struct engine {
     struct engine_op *active_ops; /* thread only, like track */
     struct trace_track *track;
 
-    pthread_mutex_t mutex;  /* guards all members below */
-    pthread_cond_t changed; /* signals completion to callers */
+    pthread_mutex_t mutex;     /* guards all members below */
+    pthread_cond_t completion; /* signaled to callers */
     bool quit_requested, abort_requested, has_ended;
     /* Why the run was or will be ended. After abort_requested is set, only the thread writes it. */
     char reason[ENGINE_REASON_BYTES];

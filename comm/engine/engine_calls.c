@@ -14,7 +14,7 @@ void engine_init(struct engine *engine, const struct engine_ops *ops)
     engine->ops = ops;
     engine->activity_since_ns = clock_now_ns();
     pthread_mutex_init(&engine->mutex, NULL);
-    pthread_cond_init(&engine->changed, NULL);
+    pthread_cond_init(&engine->completion, NULL);
 }
 
 void engine_deinit(struct engine *engine)
@@ -25,7 +25,7 @@ void engine_deinit(struct engine *engine)
         free(op->scratch);
         free(op);
     }
-    pthread_cond_destroy(&engine->changed);
+    pthread_cond_destroy(&engine->completion);
     pthread_mutex_destroy(&engine->mutex);
 }
 
@@ -161,7 +161,7 @@ void engine_wait(struct engine_op *op)
     struct engine *engine = op->engine;
     pthread_mutex_lock(&engine->mutex);
     while (!op->is_done)
-        pthread_cond_wait(&engine->changed, &engine->mutex);
+        pthread_cond_wait(&engine->completion, &engine->mutex);
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -169,7 +169,7 @@ void engine_quit(struct engine *engine)
 {
     pthread_mutex_lock(&engine->mutex);
     engine->quit_requested = true;
-    pthread_cond_broadcast(&engine->changed);
+    pthread_cond_broadcast(&engine->completion);
     pthread_mutex_unlock(&engine->mutex);
     engine->ops->wake(engine);
     pthread_join(engine->thread, NULL);

@@ -126,7 +126,7 @@ void engine_comm_abort(struct comm *comm)
     engine->ops->wake(engine);
     pthread_mutex_lock(&engine->mutex);
     while (!engine->has_ended)
-        pthread_cond_wait(&engine->changed, &engine->mutex);
+        pthread_cond_wait(&engine->completion, &engine->mutex);
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -266,8 +266,8 @@ static int check_ids(const struct split_request *members, int count, struct err 
     return 0;
 }
 
-static int make_split(const struct engine_comm *comm, const struct split_request *members,
-                      int count, unsigned id, struct comm **ret_comm, struct err *err)
+static int create_split_comm(const struct engine_comm *comm, const struct split_request *members,
+                             int count, unsigned id, struct comm **ret_comm, struct err *err)
 {
     struct engine_comm *made;
     int status = check_ids(members, count, err);
@@ -301,7 +301,7 @@ int engine_comm_split(struct comm *base, int color, int key, struct comm **ret_c
         status = check_requests(base, requests, err);
     int count = status || color < 0 ? 0 : select_color(requests, base->ranks, color);
     if (count > 0)
-        status = make_split(comm, requests, count, id, &made, err);
+        status = create_split_comm(comm, requests, count, id, &made, err);
     if (!made && id != NO_COMM_ID)
         engine_free_comm_id(comm->engine, id);
     free(requests);

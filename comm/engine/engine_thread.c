@@ -37,7 +37,7 @@ static void finish_op(struct engine_op *op, int status, const struct err *detail
     op->status = status;
     op->detail = *detail;
     op->is_done = true;
-    pthread_cond_broadcast(&engine->changed);
+    pthread_cond_broadcast(&engine->completion);
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -56,7 +56,7 @@ static void end_queued_ops(struct engine *engine, const struct err *own_failure,
         op->is_done = true;
     }
     engine->queue_first = engine->queue_last = NULL;
-    pthread_cond_broadcast(&engine->changed);
+    pthread_cond_broadcast(&engine->completion);
     pthread_mutex_unlock(&engine->mutex);
 }
 
@@ -186,7 +186,7 @@ uint64_t engine_op_deadline_ns(const struct engine_op *op)
 
 /* Late ranks. */
 
-static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, int max)
+static int list_awaited_ranks(const struct engine_op *op, bool is_send, int *ranks, int max)
 {
     int count = 0;
     for (int r = 0; r < op->ranks && count < max; r++)
@@ -197,20 +197,20 @@ static int list_awaited(const struct engine_op *op, bool is_send, int *ranks, in
 
 /* Lists ranks whose messages are awaited; if there are none, ranks that have not received
  * messages. */
-static int list_late(const struct engine_op *op, int *ranks, int max)
+static int list_late_ranks(const struct engine_op *op, int *ranks, int max)
 {
-    int count = list_awaited(op, false, ranks, max);
-    return count > 0 ? count : list_awaited(op, true, ranks, max);
+    int count = list_awaited_ranks(op, false, ranks, max);
+    return count > 0 ? count : list_awaited_ranks(op, true, ranks, max);
 }
 
 /* Writes "nothing from ranks 1, 3", or "rank 2 received nothing" if only sends are unfinished. */
 static void describe_late(const struct engine_op *op, char *text, size_t bytes)
 {
     int late[LATE_NAMED_MAX + 1];
-    int count = list_awaited(op, false, late, LATE_NAMED_MAX + 1);
+    int count = list_awaited_ranks(op, false, late, LATE_NAMED_MAX + 1);
     bool is_send = count == 0;
     if (is_send)
-        count = list_awaited(op, true, late, LATE_NAMED_MAX + 1);
+        count = list_awaited_ranks(op, true, late, LATE_NAMED_MAX + 1);
     if (count == 0) {
         snprintf(text, bytes, "the library's own reduction, which does not report late ranks");
         return;
@@ -261,7 +261,7 @@ static void query_late(struct engine_op *op)
     struct engine *engine = op->engine;
     const char *answers[ENGINE_QUERIED_MAX];
     int late[ENGINE_QUERIED_MAX], answered = 0;
-    int count = list_late(op, late, ENGINE_QUERIED_MAX);
+    int count = list_late_ranks(op, late, ENGINE_QUERIED_MAX);
     uint64_t due_ns = engine_op_deadline_ns(op),
              since_ns = due_ns > op->wait_began_ns ? due_ns : op->wait_began_ns;
     uint64_t limit_ns = op->deadline_ns ? ANSWER_NS : atomic_load(&engine->timeout_ns);

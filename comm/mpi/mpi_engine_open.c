@@ -66,7 +66,7 @@ static int start_thread(struct mpi_engine *engine, struct err *err)
         return err_errno(err, status, "could not start a thread for MPI");
     pthread_mutex_lock(&engine->base.mutex);
     while (!engine->is_open)
-        pthread_cond_wait(&engine->base.changed, &engine->base.mutex);
+        pthread_cond_wait(&engine->base.completion, &engine->base.mutex);
     status = engine->open_status;
     if (status && err)
         *err = engine->open_detail;

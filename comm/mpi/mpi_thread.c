@@ -191,7 +191,7 @@ void *mpi_thread_main(void *argument)
     engine->open_status = status;
     engine->open_detail = detail;
     engine->is_open = true;
-    pthread_cond_broadcast(&engine->base.changed);
+    pthread_cond_broadcast(&engine->base.completion);
     if (!status)
         serve(engine);
     pthread_mutex_unlock(&engine->base.mutex);

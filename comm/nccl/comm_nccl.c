@@ -257,7 +257,7 @@ static void disconnect(struct comm_nccl *comm)
     if (!comm->handle)
         return;
     device_cuda_use(comm->shared->device, NULL);
-    int status = comm->first
+    int status = comm->pending_first
                      ? -EBUSY
                      : nccl_check_result(comm, nccl->CommFinalize(comm->handle), "closing", NULL);
     if (!status)

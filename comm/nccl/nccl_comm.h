@@ -37,9 +37,9 @@ struct nccl_op {
     char purpose[NCCL_PURPOSE_BYTES];
 
     enum nccl_state state;
-    bool waits_for_caller;            /* waits for `ready` */
-    struct device_event *ready;       /* recorded after the caller's queued work */
-    struct device_event *transferred; /* recorded after the transfer */
+    bool waits_for_caller;                  /* waits for `ready_event` */
+    struct device_event *ready_event;       /* recorded after the caller's queued work */
+    struct device_event *transferred_event; /* recorded after the transfer */
     int64_t arrival_value;
     struct comm_work arrivals;
     int status;
@@ -65,9 +65,9 @@ struct comm_nccl {
     struct comm *host; /* owned; has the same ranks */
     struct device_stream *stream;
     struct comm_nccl *next;
-    ncclComm_t handle;                         /* NULL after the end */
-    bool is_launching;                         /* an operation is LAUNCHING */
-    struct nccl_op *first, *last, *unused_ops; /* first .. last: pending, in order */
+    ncclComm_t handle; /* NULL after the end */
+    bool is_launching; /* an operation is LAUNCHING */
+    struct nccl_op *pending_first, *pending_last, *unused_ops;
 };
 
 static inline struct comm_nccl *nccl_of(struct comm *comm)

@@ -45,7 +45,7 @@ static int find_functions(void *library, struct nccl_library *ret_table, struct 
     return 0;
 }
 
-static int load(struct nccl_library *ret_table, struct err *err)
+static int load_functions(struct nccl_library *ret_table, struct err *err)
 {
     static const char *const names[] = {"libnccl.so.2", MR_CUDA_LIBRARY_FOLDER "/libnccl.so.2"};
     void *library = dynlib_open(names, sizeof names / sizeof names[0]);
@@ -60,7 +60,7 @@ static int load(struct nccl_library *ret_table, struct err *err)
 int nccl_library_load(const struct nccl_library **ret_library, struct err *err)
 {
     pthread_mutex_lock(&loaded.mutex);
-    int status = loaded.is_loaded ? 0 : load(&loaded.table, err);
+    int status = loaded.is_loaded ? 0 : load_functions(&loaded.table, err);
     loaded.is_loaded = status == 0;
     pthread_mutex_unlock(&loaded.mutex);
     if (!status)

@@ -30,8 +30,8 @@ int nccl_check_result(const struct comm_nccl *comm, ncclResult_t result, const c
 static void free_op(struct comm_nccl *comm, struct nccl_op *op)
 {
     struct device *device = comm->shared->device;
-    device->ops->event_close(device, op->ready);
-    device->ops->event_close(device, op->transferred);
+    device->ops->event_close(device, op->ready_event);
+    device->ops->event_close(device, op->transferred_event);
     free(op->send_offsets);
     free(op);
 }
@@ -51,9 +51,9 @@ static int create_op(struct comm_nccl *comm, struct nccl_op **ret_op, struct err
     op->send_bytes = slices + ranks;
     op->receive_offsets = slices + 2 * ranks;
     op->receive_bytes = slices + 3 * ranks;
-    int status = device->ops->event_open(device, &op->ready, err);
+    int status = device->ops->event_open(device, &op->ready_event, err);
     if (!status)
-        status = device->ops->event_open(device, &op->transferred, err);
+        status = device->ops->event_open(device, &op->transferred_event, err);
     if (status)
         free_op(comm, op);
     else
@@ -71,11 +71,11 @@ void nccl_ops_free(struct comm_nccl *comm)
         else
             free_op(comm, op);
     }
-    for (struct nccl_op *op = comm->first; op; op = next) {
+    for (struct nccl_op *op = comm->pending_first; op; op = next) {
         next = op->next;
         comm_retain(op);
     }
-    comm->unused_ops = comm->first = comm->last = NULL;
+    comm->unused_ops = comm->pending_first = comm->pending_last = NULL;
 }
 
 static int ended_error(const struct nccl_shared *shared, struct err *err)
@@ -162,11 +162,11 @@ static int copy_own_slice(struct comm_nccl *comm, const struct nccl_op *op, stru
                              op->send + op->send_offsets[own], op->send_bytes[own], err);
 }
 
-static int launch(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
+static int launch_op(struct comm_nccl *comm, struct nccl_op *op, struct err *err)
 {
     struct device *device = comm->shared->device;
     int status = op->waits_for_caller
-                     ? device->ops->stream_wait_event(device, comm->stream, op->ready, err)
+                     ? device->ops->stream_wait_event(device, comm->stream, op->ready_event, err)
                      : device_cuda_use(device, err);
     if (!status && op->kind == NCCL_ALL_TO_ALL)
         status = copy_own_slice(comm, op, err);
@@ -190,12 +190,12 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_tr
     if (status)
         return status;
     if (op->state == NCCL_LAUNCHING && result == ncclSuccess) {
-        status = device->ops->event_record(device, op->transferred, comm->stream, err);
+        status = device->ops->event_record(device, op->transferred_event, comm->stream, err);
         op->state = NCCL_RUNNING;
         comm->is_launching = false;
     }
     if (!status && op->state == NCCL_RUNNING)
-        status = device->ops->event_done(device, op->transferred, ret_transferred, err);
+        status = device->ops->event_done(device, op->transferred_event, ret_transferred, err);
     return status;
 }
 
@@ -269,7 +269,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
     bool is_transferred = false, have_arrived = false;
     int status = 0;
     if (op->state == NCCL_QUEUED && !comm->is_launching)
-        status = launch(comm, op, err);
+        status = launch_op(comm, op, err);
     if (!status && op->state != NCCL_QUEUED)
         status = check_stream(comm, op, &is_transferred, err);
     if (status)
@@ -287,7 +287,7 @@ static int progress_op(struct comm_nccl *comm, struct nccl_op *op, struct err *e
 /* -errno: the run has ended. */
 static int progress_comm(struct comm_nccl *comm)
 {
-    struct nccl_op **link = &comm->first, *before = NULL;
+    struct nccl_op **link = &comm->pending_first, *before = NULL;
     while (*link) {
         struct nccl_op *op = *link;
         struct err detail = {0};
@@ -298,8 +298,8 @@ static int progress_comm(struct comm_nccl *comm)
             continue;
         }
         *link = op->next;
-        if (comm->last == op)
-            comm->last = before;
+        if (comm->pending_last == op)
+            comm->pending_last = before;
         if (status) {
             op->state = NCCL_DONE;
             op->status = status;
@@ -325,7 +325,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
     int status = 0;
     op->waits_for_caller = options && options->stream;
     if (op->waits_for_caller)
-        status = device->ops->event_record(device, op->ready, options->stream, &detail);
+        status = device->ops->event_record(device, op->ready_event, options->stream, &detail);
     if (!status)
         status = start_arrival_check(comm, op, &detail);
     if (status) {
@@ -335,28 +335,28 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
         nccl_op_release(comm, op);
         return status;
     }
-    if (comm->last)
-        comm->last->next = op;
+    if (comm->pending_last)
+        comm->pending_last->next = op;
     else
-        comm->first = op;
-    comm->last = op;
+        comm->pending_first = op;
+    comm->pending_last = op;
     progress_comm(comm); /* sets the operation's status on failure */
     return 0;
 }
 
 /* Aborts all communicators in one group: an abort frees memory and thus waits for kernels of the
  * other communicators, which end only when those are aborted too. */
-static void abort_all(struct nccl_shared *shared)
+static void abort_all_comms(struct nccl_shared *shared)
 {
     shared->has_ended = true;
     shared->nccl->GroupStart();
     for (struct comm_nccl *each = shared->comms; each; each = each->next) {
-        for (struct nccl_op *op = each->first; op; op = op->next) {
+        for (struct nccl_op *op = each->pending_first; op; op = op->next) {
             op->state = NCCL_DONE;
             op->status = -ECONNABORTED;
             op->detail = shared->reason;
         }
-        each->first = each->last = NULL;
+        each->pending_first = each->pending_last = NULL;
         if (each->handle)
             shared->nccl->CommAbort(each->handle);
         each->handle = NULL;
@@ -376,7 +376,7 @@ void nccl_end_run(struct comm_nccl *comm, const struct err *reason)
     /* Do this before aborting NCCL, which does not transfer the reason and may wait for the other
      * ranks. */
     comm->host->ops->abort(comm->host);
-    abort_all(shared);
+    abort_all_comms(shared);
 }
 
 void nccl_abort_local(struct nccl_shared *shared)
@@ -384,5 +384,5 @@ void nccl_abort_local(struct nccl_shared *shared)
     if (shared->has_ended)
         return;
     err_set(&shared->reason, -ECONNABORTED, "operations in flight between GPUs were aborted");
-    abort_all(shared);
+    abort_all_comms(shared);
 }

@@ -156,7 +156,8 @@ static int contradiction_error(const struct ranks *a, const struct ranks *b, str
     return -EINVAL;
 }
 
-static int partial_error(const struct partial_launcher *partial, const char *value, struct err *err)
+static int missing_count_error(const struct partial_launcher *partial, const char *value,
+                               struct err *err)
 {
     err_set(err, -EINVAL,
             "%s started this process as one of several (%s), but did not say how many there are",
@@ -191,7 +192,7 @@ static int check_single_process(const char *(*get_variable)(const char *name), s
     for (size_t i = 0; i < sizeof partials / sizeof partials[0]; i++) {
         const char *value = get_variable(partials[i].variable);
         if (value && *value)
-            return partial_error(&partials[i], value, err);
+            return missing_count_error(&partials[i], value, err);
     }
     int status = check_world_size(get_variable, err);
     if (!status)

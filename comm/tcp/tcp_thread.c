@@ -221,7 +221,7 @@ static bool serve(struct tcp_engine *engine, struct pollfd *fds)
     struct engine *base = &engine->base;
     pthread_mutex_lock(&base->mutex);
     while (base->has_ended && !base->quit_requested)
-        pthread_cond_wait(&base->changed, &base->mutex);
+        pthread_cond_wait(&base->completion, &base->mutex);
     bool abort_requested = base->abort_requested && !base->has_ended;
     struct engine_op *first = engine_take_queued_ops(base);
     bool quits = base->quit_requested && !base->active_ops && !abort_requested;

@@ -344,7 +344,7 @@ void shim_copy_commit(void)
     block.running_thread->copies.groups++;
 }
 
-bool shim_copy_next(int pending, struct block_copy *ret_copy)
+bool shim_copy_pop(int pending, struct block_copy *ret_copy)
 {
     struct copy_ring *copies = &block.running_thread->copies;
     if (copies->count == 0 ||

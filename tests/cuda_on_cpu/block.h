@@ -71,7 +71,7 @@ void shim_copy_add(void *target, const void *source);
 void shim_copy_commit(void);
 /* Removes the oldest copy, unless it belongs to the `pending` newest groups. Returns false if there
  * is none. */
-bool shim_copy_next(int pending, struct block_copy *ret_copy);
+bool shim_copy_pop(int pending, struct block_copy *ret_copy);
 
 #ifdef __cplusplus
 }

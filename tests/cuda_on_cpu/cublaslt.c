@@ -395,15 +395,15 @@ static size_t element_bytes(cudaDataType type)
 }
 
 /* The number of elements in one matrix, including the gaps between columns. */
-static uint64_t elements_of(const struct layout *layout)
+static uint64_t matrix_elements(const struct layout *layout)
 {
     return (layout->cols - 1) * (uint64_t)layout->ld + layout->rows;
 }
 
-static uint64_t bytes_of(const struct layout *layout)
+static uint64_t layout_bytes(const struct layout *layout)
 {
     uint64_t before = (uint64_t)(layout->batch - 1) * (uint64_t)layout->stride;
-    return (before + elements_of(layout)) * element_bytes(layout->type);
+    return (before + matrix_elements(layout)) * element_bytes(layout->type);
 }
 
 /* A column-major matrix is its transpose in row-major order, so D' = op(B)' op(A)'. */
@@ -411,11 +411,11 @@ static void run_batch_item(const struct product_job *job, int32_t part)
 {
     const struct layout *d = &job->d;
     uint64_t first = (uint64_t)part * (uint64_t)d->stride;
-    float *a =
-        floats_of(job->a.type, job->a_data, (uint64_t)(part * job->a.stride), elements_of(&job->a));
-    float *b =
-        floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride), elements_of(&job->b));
-    float *sums = floats_of(d->type, job->d_data, first, elements_of(d));
+    float *a = floats_of(job->a.type, job->a_data, (uint64_t)(part * job->a.stride),
+                         matrix_elements(&job->a));
+    float *b = floats_of(job->b.type, job->b_data, (uint64_t)(part * job->b.stride),
+                         matrix_elements(&job->b));
+    float *sums = floats_of(d->type, job->d_data, first, matrix_elements(d));
     if (!a || !b || !sums)
         abort(); /* tests do not handle allocation failure */
     const struct blas_product product = {.trans_a = job->desc.trans[1] == CUBLAS_OP_T,
@@ -429,7 +429,7 @@ static void run_batch_item(const struct product_job *job, int32_t part)
                                          .alpha = job->alpha,
                                          .beta = job->beta};
     if (job->beta == 0)
-        memset(sums, 0, elements_of(d) * sizeof *sums);
+        memset(sums, 0, matrix_elements(d) * sizeof *sums);
     blas_multiply_f32(&job->blas, &product, b, a, sums);
     bool has_bias = job->desc.epilogue == CUBLASLT_EPILOGUE_BIAS;
     for (uint64_t col = 0; col < d->cols; col++)
@@ -486,9 +486,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
         (has_bias && !is_aligned(desc->bias, choice.bias_align_bytes)) ||
         !is_aligned(workspace, WORKSPACE_ALIGN_BYTES) || workspace_bytes < WORKSPACE_USED_BYTES)
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    check_memory(a, bytes_of(a_layout), "A of a product");
-    check_memory(b, bytes_of(b_layout), "B of a product");
-    check_memory(d, bytes_of(d_layout), "D of a product");
+    check_memory(a, layout_bytes(a_layout), "A of a product");
+    check_memory(b, layout_bytes(b_layout), "B of a product");
+    check_memory(d, layout_bytes(d_layout), "D of a product");
     check_memory(workspace, workspace_bytes, "the workspace of a product");
     if (has_bias)
         check_memory(desc->bias, d_layout->rows * element_bytes(d_layout->type),

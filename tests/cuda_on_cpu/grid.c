@@ -64,7 +64,7 @@ static struct {
     size_t static_count;
 } shared;
 
-static size_t allowed_bytes(const void *kernel)
+static size_t allowed_shared_bytes(const void *kernel)
 {
     size_t bytes = SHARED_BYTES;
     pthread_mutex_lock(&allowed.lock);
@@ -132,8 +132,8 @@ static cudaError_t check_launch(const struct shim_launch *launch)
         shim_violation("kernel %s: a block of %u x %u x %u threads is not a multiple of %d",
                        shim_kernel_name(launch->kernel, name), block.x, block.y, block.z,
                        BLOCK_WARP_THREADS);
-    return launch->shared_bytes > allowed_bytes(launch->kernel) ? cudaErrorInvalidValue
-                                                                : cudaSuccess;
+    return launch->shared_bytes > allowed_shared_bytes(launch->kernel) ? cudaErrorInvalidValue
+                                                                       : cudaSuccess;
 }
 
 static void run_launch(void *data)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static void *device_memory(const void *initial, size_t bytes)
+static void *alloc_device(const void *initial, size_t bytes)
 {
     void *memory = NULL;
     cuda_ok(cudaMalloc(&memory, bytes));
@@ -39,7 +39,7 @@ static void barriers_synchronize_every_block(void **state)
     fill(x);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+        float *d_x = alloc_device(x, sizeof x), *d_out = alloc_device(NULL, sizeof out);
         cuda_ok(mutants_reverse(MUTATION_NONE, d_out, d_x, BLOCKS, 3, NULL));
         read_back(out, d_out, sizeof out);
         for (int i = 0; i < COUNT; i++)
@@ -58,7 +58,7 @@ static void warp_shuffles_sum_every_block(void **state)
     fill(x);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+        float *d_x = alloc_device(x, sizeof x), *d_out = alloc_device(NULL, sizeof out);
         cuda_ok(mutants_sum(MUTATION_NONE, d_out, d_x, BLOCKS, NULL));
         read_back(out, d_out, sizeof out);
         for (int b = 0; b < BLOCKS; b++) {
@@ -80,9 +80,8 @@ static void tensor_core_products_match_doubles(void **state)
     product_case_fill(&p);
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        uint16_t *d_a = device_memory(p.a16, sizeof p.a16),
-                 *d_b = device_memory(p.b16, sizeof p.b16);
-        float *d_out = device_memory(NULL, sizeof out);
+        uint16_t *d_a = alloc_device(p.a16, sizeof p.a16), *d_b = alloc_device(p.b16, sizeof p.b16);
+        float *d_out = alloc_device(NULL, sizeof out);
         cuda_ok(mutants_product(MUTATION_NONE, d_out, d_a, d_b, NULL));
         read_back(out, d_out, sizeof out);
         for (int i = 0; i < PRODUCT_ROWS * PRODUCT_COLUMNS; i++) {
@@ -104,7 +103,7 @@ static void every_thread_has_its_index(void **state)
     uint32_t out[THREADS];
     for (size_t order = 0; order < order_count(); order++) {
         order_set(order);
-        uint32_t *d_out = device_memory(NULL, sizeof out);
+        uint32_t *d_out = alloc_device(NULL, sizeof out);
         cuda_ok(mutants_thread_indices(d_out, X, Y, Z, NULL));
         read_back(out, d_out, sizeof out);
         for (uint32_t i = 0; i < THREADS; i++)

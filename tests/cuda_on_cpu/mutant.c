@@ -32,7 +32,7 @@ static void expect(float found, double expected, const char *where)
     }
 }
 
-static void *device_memory(const void *initial, size_t bytes)
+static void *alloc_device(const void *initial, size_t bytes)
 {
     void *memory;
     check_cuda(cudaMalloc(&memory, bytes));
@@ -51,7 +51,7 @@ static void run_reverse(int mutation)
 {
     float x[COUNT], out[COUNT];
     fill(x);
-    float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+    float *d_x = alloc_device(x, sizeof x), *d_out = alloc_device(NULL, sizeof out);
     check_cuda(mutants_reverse((enum mutation)mutation, d_out, d_x, BLOCKS, 3, NULL));
     check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int i = 0; i < COUNT; i++)
@@ -68,7 +68,7 @@ static void run_sum(int mutation)
 {
     float x[COUNT], out[BLOCKS];
     fill(x);
-    float *d_x = device_memory(x, sizeof x), *d_out = device_memory(NULL, sizeof out);
+    float *d_x = alloc_device(x, sizeof x), *d_out = alloc_device(NULL, sizeof out);
     check_cuda(mutants_sum((enum mutation)mutation, d_out, d_x, BLOCKS, NULL));
     check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int b = 0; b < BLOCKS; b++) {
@@ -86,8 +86,8 @@ static void run_product(int mutation)
     static struct product_case p;
     float out[PRODUCT_ROWS * PRODUCT_COLUMNS];
     product_case_fill(&p);
-    uint16_t *d_a = device_memory(p.a16, sizeof p.a16), *d_b = device_memory(p.b16, sizeof p.b16);
-    float *d_out = device_memory(NULL, sizeof out);
+    uint16_t *d_a = alloc_device(p.a16, sizeof p.a16), *d_b = alloc_device(p.b16, sizeof p.b16);
+    float *d_out = alloc_device(NULL, sizeof out);
     check_cuda(mutants_product((enum mutation)mutation, d_out, d_a, d_b, NULL));
     check_cuda(cudaMemcpy(out, d_out, sizeof out, cudaMemcpyDeviceToHost));
     for (int i = 0; i < PRODUCT_ROWS * PRODUCT_COLUMNS; i++)
@@ -121,8 +121,8 @@ static void run_streams(int mutation)
     check_cuda(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
     check_cuda(cudaHostAlloc((void **)&pinned, N * sizeof *pinned, 0));
     check_cuda(cudaHostAlloc((void **)&result, ROUNDS * N * sizeof *result, 0));
-    d_x = device_memory(NULL, N * sizeof *d_x);
-    d_y = device_memory(NULL, N * sizeof *d_y);
+    d_x = alloc_device(NULL, N * sizeof *d_x);
+    d_y = alloc_device(NULL, N * sizeof *d_y);
     for (int round = 0; round < ROUNDS; round++) {
         if (mutation != STREAMS_REUSED_BUFFER)
             check_cuda(cudaEventSynchronize(copied));
@@ -170,7 +170,7 @@ static void run_graph(int mutation)
     cudaEvent_t fork, copied;
     cudaGraph_t graph;
     cudaGraphExec_t exec;
-    float out[N], *d_x = device_memory(NULL, sizeof out), *d_y = device_memory(NULL, sizeof out);
+    float out[N], *d_x = alloc_device(NULL, sizeof out), *d_y = alloc_device(NULL, sizeof out);
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     check_cuda(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
     check_cuda(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
@@ -214,7 +214,7 @@ enum host_mutation {
 static void run_host(int mutation)
 {
     static float plain[32];
-    float *d_x = device_memory(plain, sizeof plain), *freed = device_memory(plain, sizeof plain);
+    float *d_x = alloc_device(plain, sizeof plain), *freed = alloc_device(plain, sizeof plain);
     check_cuda(cudaFree(freed));
     switch (mutation) {
     case HOST_TOUCHES_DEVICE:

@@ -96,7 +96,7 @@ static void overruns_and_touched_device_memory(void **state)
     }
 }
 
-static void a_race_that_leaves_the_values_right(void **state)
+static void a_race_that_leaves_correct_values(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__)
@@ -134,7 +134,7 @@ int main(void)
         cmocka_unit_test(a_fill_past_the_end),
         cmocka_unit_test(a_block_of_33_threads),
         cmocka_unit_test(overruns_and_touched_device_memory),
-        cmocka_unit_test(a_race_that_leaves_the_values_right),
+        cmocka_unit_test(a_race_that_leaves_correct_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -161,7 +161,7 @@ static bool is_done(const struct nccl_move *move)
 }
 
 /* Whether move i is the first unfinished one of its peer and direction. */
-static bool is_next(const struct nccl_move *moves, size_t i)
+static bool is_next_for_peer(const struct nccl_move *moves, size_t i)
 {
     for (size_t k = 0; k < i; k++)
         if (moves[k].peer == moves[i].peer && moves[k].is_send == moves[i].is_send &&
@@ -201,7 +201,7 @@ static void wait_any(const struct nccl_wire *wire, const struct nccl_move *moves
     if (!ready)
         abort();
     for (size_t i = 0; i < count; i++)
-        if (is_next(moves, i))
+        if (is_next_for_peer(moves, i))
             ready[used++] = (struct pollfd){.fd = wire->sockets[moves[i].peer],
                                             .events = moves[i].is_send ? POLLOUT : POLLIN};
     poll(ready, used, POLL_MS);
@@ -219,7 +219,7 @@ int nccl_wire_move(struct nccl_wire *wire, struct nccl_move *moves, size_t count
         bool moved = false;
         left = 0;
         for (size_t i = 0; i < count; i++) {
-            int pushed = is_next(moves, i) ? push_move(wire, &moves[i]) : 0;
+            int pushed = is_next_for_peer(moves, i) ? push_move(wire, &moves[i]) : 0;
             if (pushed < 0 || atomic_load(stop))
                 return -1;
             moved = moved || pushed;

@@ -55,7 +55,7 @@ template <int pending> inline void copy_async_wait()
 {
     static const unsigned char zeros[cuda_on_cpu::COPY_BYTES] = {};
     struct block_copy copy;
-    while (shim_copy_next(pending, &copy)) {
+    while (shim_copy_pop(pending, &copy)) {
 #if defined(__SANITIZE_ADDRESS__)
         ASAN_UNPOISON_MEMORY_REGION(copy.target, cuda_on_cpu::COPY_BYTES);
 #endif

@@ -137,7 +137,7 @@ static void subtrees_of_any_neighbors_form_the_tree(void **state)
                     fill_leaf(tree_leaf(&own), leaf);
                     tree_push(&own);
                 }
-                assert_int_equal(tree_subtrees(first, end - first, sizes), own.depth);
+                assert_int_equal(tree_count_subtrees(first, end - first, sizes), own.depth);
                 for (uint32_t i = 0; i < own.depth; i++) {
                     assert_int_equal(sizes[i], own.sizes[i]);
                     memcpy(pieces[i], own.buffers[i], sizeof pieces[i]);

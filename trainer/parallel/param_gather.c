@@ -194,7 +194,7 @@ static int start_transfer(struct param_gather *gather, struct gather_slot *slot,
 }
 
 /* Waits for the oldest gather and copies the received pieces from staging. */
-static int end_oldest(struct param_gather *gather, struct err *err)
+static int end_oldest_gather(struct param_gather *gather, struct err *err)
 {
     struct ops *ops = gather->options.ops;
     struct gather_slot *slot = slot_of(gather, gather->ended_count);
@@ -222,7 +222,7 @@ static int end_oldest(struct param_gather *gather, struct err *err)
 }
 
 /* Starts, in order, the gathers whose copies are done; never blocks. */
-static int start_copied(struct param_gather *gather, struct err *err)
+static int start_copied_gathers(struct param_gather *gather, struct err *err)
 {
     struct device *device = gather->options.ops->device;
     int status = 0;
@@ -240,7 +240,7 @@ static int start_copied(struct param_gather *gather, struct err *err)
     return status;
 }
 
-static int poll_oldest(struct param_gather *gather, bool *ret_done, struct err *err)
+static int poll_oldest_gather(struct param_gather *gather, bool *ret_done, struct err *err)
 {
     struct gather_slot *slot = slot_of(gather, gather->ended_count);
     *ret_done = false;
@@ -255,11 +255,11 @@ int param_gather_pump(struct param_gather *gather, bool *ret_has_free_slot, stru
     struct device *device = gather->options.ops->device;
     const struct gather_slot *next = slot_of(gather, gather->begun_count);
     bool is_done = true, is_copied = true;
-    int status = start_copied(gather, err);
+    int status = start_copied_gathers(gather, err);
     while (is_done && !status) {
-        status = poll_oldest(gather, &is_done, err);
+        status = poll_oldest_gather(gather, &is_done, err);
         if (is_done && !status)
-            status = end_oldest(gather, err);
+            status = end_oldest_gather(gather, err);
     }
     bool is_free = gather->begun_count - gather->ended_count < PARAM_GATHER_SLOTS;
     if (!status && is_free && next->staging && gather->begun_count >= PARAM_GATHER_SLOTS)
@@ -273,7 +273,7 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
 {
     struct ops *ops = gather->options.ops;
     int status = gather->begun_count - gather->ended_count == PARAM_GATHER_SLOTS
-                     ? end_oldest(gather, err)
+                     ? end_oldest_gather(gather, err)
                      : 0;
     if (status)
         return status;
@@ -300,7 +300,7 @@ int param_gather_begin(struct param_gather *gather, uint64_t group, enum param_g
         return status;
     return gather->options.serialized && *gather->options.serialized
                ? param_gather_wait_all(gather, err)
-               : start_copied(gather, err);
+               : start_copied_gathers(gather, err);
 }
 
 int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *err)
@@ -309,9 +309,9 @@ int param_gather_wait(struct param_gather *gather, uint64_t group, struct err *e
     for (uint64_t n = gather->ended_count; n < gather->begun_count; n++)
         if (slot_of(gather, n)->group == group)
             until = n + 1;
-    int status = start_copied(gather, err);
+    int status = start_copied_gathers(gather, err);
     while (gather->ended_count < until && !status)
-        status = end_oldest(gather, err);
+        status = end_oldest_gather(gather, err);
     return status;
 }
 
@@ -319,6 +319,6 @@ int param_gather_wait_all(struct param_gather *gather, struct err *err)
 {
     int status = 0;
     while (gather->ended_count < gather->begun_count && !status)
-        status = end_oldest(gather, err);
+        status = end_oldest_gather(gather, err);
     return status;
 }

@@ -231,17 +231,17 @@ struct span partition_trained_part(const struct partition *partition, uint64_t g
 }
 
 bool partition_is_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
-                             uint32_t other)
+                             uint32_t other_rank)
 {
     uint32_t shards = shards_of(partition, group);
-    return rank % shards == other % shards;
+    return rank % shards == other_rank % shards;
 }
 
 bool partition_is_same_shard_group(const struct partition *partition, uint64_t group, uint32_t rank,
-                                   uint32_t other)
+                                   uint32_t other_rank)
 {
     uint32_t shards = shards_of(partition, group);
-    return rank / shards == other / shards;
+    return rank / shards == other_rank / shards;
 }
 
 char (*partition_labels(const struct partition *partition, const char *kind))[PARTITION_LABEL_BYTES]

@@ -75,10 +75,10 @@ struct span partition_trained_part(const struct partition *partition, uint64_t g
                                    uint32_t rank);
 /* True if both ranks hold the same shard of the group. */
 bool partition_is_same_shard(const struct partition *partition, uint64_t group, uint32_t rank,
-                             uint32_t other);
+                             uint32_t other_rank);
 /* True if both ranks belong to the same shard group. */
 bool partition_is_same_shard_group(const struct partition *partition, uint64_t group, uint32_t rank,
-                                   uint32_t other);
+                                   uint32_t other_rank);
 
 enum { PARTITION_LABEL_BYTES = PARAMS_NAME_BYTES_MAX + 16 };
 /* Returns [groups_count] labels for errors, such as "gradients of blocks.3". The caller frees them;

@@ -186,13 +186,13 @@ static bool is_comparable(const struct piece_hash *a, const struct piece_hash *b
     return a->bytes > 0 && a->offset_bytes == b->offset_bytes && a->bytes == b->bytes;
 }
 
-static bool is_same(const struct sync_check *check, int rank, int other, uint64_t n)
+static bool has_same_hash(const struct sync_check *check, int rank, int other, uint64_t n)
 {
     const struct piece_hash *a = piece_of_rank(check, rank, n), *b = piece_of_rank(check, other, n);
     return is_comparable(a, b) && a->hash == b->hash;
 }
 
-static bool is_different(const struct sync_check *check, int rank, int other, uint64_t n)
+static bool has_different_hash(const struct sync_check *check, int rank, int other, uint64_t n)
 {
     const struct piece_hash *a = piece_of_rank(check, rank, n), *b = piece_of_rank(check, other, n);
     return is_comparable(a, b) && a->hash != b->hash;
@@ -209,12 +209,12 @@ static int find_majority(const struct sync_check *check, int rank, uint64_t n, b
         if (!is_comparable(piece_of_rank(check, r, n), piece_of_rank(check, rank, n)))
             continue;
         for (int other = 0; other < check->comm->ranks; other++)
-            count += is_same(check, r, other, n);
+            count += has_same_hash(check, r, other, n);
         if (count > best_count) {
             best_count = count;
             majority = r;
             *ret_is_unique = true;
-        } else if (count == best_count && is_different(check, r, majority, n)) {
+        } else if (count == best_count && has_different_hash(check, r, majority, n)) {
             *ret_is_unique = false;
         }
     }
@@ -231,7 +231,8 @@ static void format_ranks(const struct sync_check *check, int rank, bool is_equal
     size_t used = 0;
     names[0] = '\0';
     for (int r = 0; r < check->comm->ranks; r++) {
-        bool is_listed = is_equal ? is_same(check, r, rank, n) : is_different(check, r, rank, n);
+        bool is_listed =
+            is_equal ? has_same_hash(check, r, rank, n) : has_different_hash(check, r, rank, n);
         if (is_listed && used + 16 < RANKS_TEXT_BYTES)
             used += (size_t)snprintf(names + used, RANKS_TEXT_BYTES - used, "%s%d",
                                      used ? ", " : "", r);
@@ -303,7 +304,7 @@ static int find_difference(struct sync_check *check, uint64_t step, struct err *
                                          !are_same_range(check, i, i + 1) &&
                                          (i == 0 || !are_same_range(check, i - 1, i));
         for (size_t i = 1; i < ranks; i++)
-            if (is_different(check, check->holders[i].rank, check->holders[i - 1].rank, n))
+            if (has_different_hash(check, check->holders[i].rank, check->holders[i - 1].rank, n))
                 return report_difference(check, check->holders[i].rank, n, step, err);
     }
     return 0;

@@ -16,7 +16,7 @@
 
 /* With one exchange per step, all groups may be queued; with one per micro-batch, all gradient
  * leaves. */
-static uint64_t queue_max(uint64_t groups_count)
+static uint64_t queue_entries_max(uint64_t groups_count)
 {
     return groups_count > GRADIENT_LEAVES_COUNT ? groups_count : GRADIENT_LEAVES_COUNT;
 }
@@ -24,7 +24,7 @@ static uint64_t queue_max(uint64_t groups_count)
 static int allocate(struct bucket_exchange *exchange, struct err *err)
 {
     int ranks = exchange->options.comm->ranks;
-    exchange->queue_max = queue_max(exchange->options.partition->params->groups_count);
+    exchange->queue_max = queue_entries_max(exchange->options.partition->params->groups_count);
     exchange->queue = calloc(exchange->queue_max, sizeof *exchange->queue);
     exchange->sources = calloc(exchange->options.pieces_total_max, sizeof *exchange->sources);
     exchange->labels = partition_labels(exchange->options.partition, "gradients");
@@ -124,7 +124,7 @@ static int start_chunk(struct bucket_exchange *exchange, bool may_block, bool *r
     return bucket_pack(exchange, bucket, err);
 }
 
-static int send_copied(struct bucket_exchange *exchange, bool may_block, struct err *err)
+static int send_copied_buckets(struct bucket_exchange *exchange, bool may_block, struct err *err)
 {
     int status = 0;
     for (uint64_t n = exchange->ended_count; n < exchange->started_count && !status; n++) {
@@ -167,7 +167,7 @@ static int try_progress(struct bucket_exchange *exchange, bool may_block, bool *
                         struct err *err)
 {
     bool ended = false, started = true;
-    int status = send_copied(exchange, may_block, err);
+    int status = send_copied_buckets(exchange, may_block, err);
     if (!status)
         status = end_chunk(exchange, may_block, &ended, err);
     *ret_progressed = ended;
@@ -232,7 +232,7 @@ static bool is_reading(const struct bucket_exchange *exchange, const void *sourc
 }
 
 /* source NULL: waits until nothing is in progress. */
-static int wait_for(struct bucket_exchange *exchange, const void *source, struct err *err)
+static int wait_for_source(struct bucket_exchange *exchange, const void *source, struct err *err)
 {
     uint64_t began_ns = clock_now_ns();
     int status = 0;
@@ -246,12 +246,12 @@ static int wait_for(struct bucket_exchange *exchange, const void *source, struct
 int bucket_exchange_wait(struct bucket_exchange *exchange, const void *source, struct err *err)
 {
     assert(source);
-    return wait_for(exchange, source, err);
+    return wait_for_source(exchange, source, err);
 }
 
 int bucket_exchange_drain(struct bucket_exchange *exchange, struct err *err)
 {
-    return wait_for(exchange, NULL, err);
+    return wait_for_source(exchange, NULL, err);
 }
 
 uint64_t bucket_exchange_waited_ns(const struct bucket_exchange *exchange)

@@ -79,7 +79,7 @@ static void divide(void *values, uint64_t count, enum dtype dtype, int divisor)
 }
 
 /* Replaces the bucket with the sum over ranks divided by divisor. slice: elements per rank. */
-static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct err *err)
+static int sum_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct err *err)
 {
     struct comm *comm = sum->comm;
     const struct ops *ops = sum->options.ops;
@@ -104,7 +104,8 @@ static int add_bucket(struct rank_sum *sum, uint64_t slice, int divisor, struct 
     return status;
 }
 
-static int add(struct rank_sum *sum, void *memory, uint64_t elements, int divisor, struct err *err)
+static int sum_array(struct rank_sum *sum, void *memory, uint64_t elements, int divisor,
+                     struct err *err)
 {
     struct ops *ops = sum->options.ops;
     struct device *device = ops->device;
@@ -119,7 +120,7 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
         if (!status)
             status = wait_for_copy(sum, err);
         if (!status) /* sums of the padding after count are ignored */
-            status = add_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
+            status = sum_bucket(sum, (count + ranks - 1) / ranks, divisor, err);
         if (!status)
             status = device->ops->copy(device, ops->stream, place, sum->bucket,
                                        count * element_bytes, err);
@@ -131,10 +132,10 @@ static int add(struct rank_sum *sum, void *memory, uint64_t elements, int diviso
 
 int rank_sum_add(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err)
 {
-    return add(sum, memory, elements, 1, err);
+    return sum_array(sum, memory, elements, 1, err);
 }
 
 int rank_sum_mean(struct rank_sum *sum, void *memory, uint64_t elements, struct err *err)
 {
-    return add(sum, memory, elements, sum->comm->ranks, err);
+    return sum_array(sum, memory, elements, sum->comm->ranks, err);
 }

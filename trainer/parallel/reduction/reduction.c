@@ -21,7 +21,7 @@ static const struct reduction_ops *method_of(const struct reduction_options *opt
 
 uint32_t reduction_buffers_count(const struct reduction_options *options)
 {
-    return method_of(options)->buffers(options);
+    return method_of(options)->buffers_count(options);
 }
 
 void reduction_describe_rank_dependence(const struct reduction_options *options, char *text,
@@ -140,7 +140,8 @@ int reduction_begin(struct reduction *reduction, uint64_t step, struct err *err)
 void reduction_set_memory(struct reduction *reduction, uint64_t round, struct model_memory *memory)
 {
     reduction->round = round;
-    memory->gradients = reduction->ops->leaf ? reduction->ops->leaf(reduction) : reduction->arena;
+    memory->gradients =
+        reduction->ops->get_leaf ? reduction->ops->get_leaf(reduction) : reduction->arena;
     memory->group_gradients = reduction->group_gradients;
 }
 
@@ -189,7 +190,7 @@ int reduction_finish(struct reduction *reduction, struct err *err)
 
 const void *reduction_part(const struct reduction *reduction, uint64_t group)
 {
-    return reduction->ops->part(reduction, group);
+    return reduction->ops->get_part(reduction, group);
 }
 
 int reduction_shard(struct reduction *reduction, uint64_t group, const void **ret_gradients,

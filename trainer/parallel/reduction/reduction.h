@@ -47,7 +47,7 @@ struct reduction_ops {
     const char *name;
     /* Passes add to the gradients unless micro-batches are exchanged. */
     bool accumulates;
-    uint32_t (*buffers)(const struct reduction_options *options);
+    uint32_t (*buffers_count)(const struct reduction_options *options);
     /* reduction_open sets the base of *ret_reduction. */
     int (*open)(const struct reduction_options *options, struct reduction **ret_reduction,
                 struct err *err);
@@ -59,7 +59,7 @@ struct reduction_ops {
     /* Optional, like end_leaf. Returns the buffer for this round's gradients of all groups and sets
      * base.buffer to its index. If it returns NULL, base.group_gradients is used. Default:
      * base.arena. */
-    void *(*leaf)(struct reduction *reduction);
+    void *(*get_leaf)(struct reduction *reduction);
     void (*end_leaf)(struct reduction *reduction); /* after a hookless round */
     /* Called before a pass writes a group's gradients, and when they are final, except in hookless
      * rounds. Both NULL: no round has hooks. */
@@ -67,7 +67,7 @@ struct reduction_ops {
     int (*release_group)(struct reduction *reduction, uint64_t group, struct err *err);
     int (*finish)(struct reduction *reduction, struct err *err);
 
-    const void *(*part)(const struct reduction *reduction, uint64_t group);
+    const void *(*get_part)(const struct reduction *reduction, uint64_t group);
     /* Optional; called only with several ranks. */
     const char *(*resume_warning)(const struct reduction *reduction, uint64_t step);
 };

@@ -53,7 +53,7 @@ static uint32_t pieces_of(const struct reduction_options *options, uint32_t rank
     if (options->batching.interleaved)
         return 1;
     owned_range(options, rank, &first, &count);
-    return tree_subtrees(first, count, sizes);
+    return tree_count_subtrees(first, count, sizes);
 }
 
 static int receive(void *context, const struct bucket_exchange_chunk *chunk, struct err *err);
@@ -265,14 +265,14 @@ static const void *part(const struct reduction *reduction, uint64_t group)
 
 const struct reduction_ops reduction_canonical_ops = {
     .name = "canonical",
-    .buffers = buffers,
+    .buffers_count = buffers,
     .open = canonical_open,
     .close = canonical_close,
     .begin = begin,
-    .leaf = leaf,
+    .get_leaf = leaf,
     .end_leaf = end_leaf,
     .acquire_group = acquire_group,
     .release_group = release_group,
     .finish = finish,
-    .part = part,
+    .get_part = part,
 };

@@ -40,7 +40,7 @@ gradient_sync_options_of(const struct reduction_options *options, void *context)
                                           .context = context};
 }
 
-static uint64_t own_elements(const struct reduction_options *options)
+static uint64_t own_part_elements(const struct reduction_options *options)
 {
     return reduction_exchanges_each_micro_batch(options)
                ? options->partition->trained_parts.elements
@@ -105,7 +105,7 @@ static void fast_close(struct reduction *reduction)
     struct ops *ops = reduction->options.ops;
     bool is_idle = gradient_sync_is_idle(&fast->sync);
     gradient_sync_close(&fast->sync);
-    size_t bytes = own_elements(&reduction->options) * ops_master_bytes(ops);
+    size_t bytes = own_part_elements(&reduction->options) * ops_master_bytes(ops);
     if (is_idle)
         ops->device->ops->mem_free(ops->device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
                                    fast->base.arena, bytes);
@@ -128,7 +128,7 @@ static int fast_open(const struct reduction_options *options, struct reduction *
     fast->base.options = *options;
     int status = device->ops->mem_alloc(
         device, mem_for(MEM_DEVICE, MEM_FOR_GRADIENTS),
-        own_elements(options) * ops_master_bytes(options->ops),
+        own_part_elements(options) * ops_master_bytes(options->ops),
         reduction_exchanges_each_micro_batch(options) ? &fast->parts : &fast->base.arena, err);
     if (!status && !reduction_is_local(options))
         status = open_sync(fast, options, err);
@@ -151,7 +151,8 @@ static int begin(struct reduction *reduction, uint64_t step, struct err *err)
     if (!fast->base.arena)
         return 0;
     return ops->device->ops->fill(ops->device, ops->stream, fast->base.arena, 0,
-                                  own_elements(&reduction->options) * ops_master_bytes(ops), err);
+                                  own_part_elements(&reduction->options) * ops_master_bytes(ops),
+                                  err);
 }
 
 /* A rank without a micro-batch in this round contributes zeros. */
@@ -194,7 +195,7 @@ static const void *part(const struct reduction *reduction, uint64_t group)
 
 const struct reduction_ops reduction_fast_ops = {
     .name = "fast",
-    .buffers = buffers,
+    .buffers_count = buffers,
     .accumulates = true,
     .open = fast_open,
     .close = fast_close,
@@ -202,5 +203,5 @@ const struct reduction_ops reduction_fast_ops = {
     .acquire_group = acquire_group,
     .release_group = release_group,
     .finish = finish,
-    .part = part,
+    .get_part = part,
 };

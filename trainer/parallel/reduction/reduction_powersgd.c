@@ -58,7 +58,7 @@ static uint64_t cols_of(const struct param *param)
 }
 
 /* GEMM libraries require aligned matrices. The gaps between them are summed too, but ignored. */
-static uint64_t aligned(uint64_t elements)
+static uint64_t align_elements(uint64_t elements)
 {
     return (elements + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
 }
@@ -78,9 +78,9 @@ static int list_pieces(struct powersgd *powersgd, const struct reduction_options
             continue;
         powersgd->pieces[powersgd->pieces_count++] =
             (struct tensor_piece){.param = param, .rank = rank, .at = *totals};
-        totals->first += aligned(rank > 0 ? param->shape[0] * rank : param->count);
-        totals->scaled_p += aligned(param->shape[0] * rank);
-        totals->second += aligned(cols_of(param) * rank);
+        totals->first += align_elements(rank > 0 ? param->shape[0] * rank : param->count);
+        totals->scaled_p += align_elements(param->shape[0] * rank);
+        totals->second += align_elements(cols_of(param) * rank);
     }
     return 0;
 }
@@ -361,12 +361,12 @@ static const char *resume_warning(const struct reduction *reduction, uint64_t st
 const struct reduction_ops reduction_powersgd_ops = {
     .name = "powersgd",
     .accumulates = true,
-    .buffers = buffers,
+    .buffers_count = buffers,
     .open = powersgd_open,
     .connect = powersgd_connect,
     .close = powersgd_close,
     .begin = begin,
     .finish = finish,
-    .part = part,
+    .get_part = part,
     .resume_warning = resume_warning,
 };

@@ -17,7 +17,7 @@ void tree_retain(struct tree *tree)
 }
 
 /* True if two sums are the children of one node. next: position of the leaf after both. */
-static bool is_pair(uint64_t below, uint64_t top, uint64_t next)
+static bool are_siblings(uint64_t below, uint64_t top, uint64_t next)
 {
     return below == top && (next - 2 * top) % (2 * top) == 0;
 }
@@ -33,7 +33,7 @@ static uint32_t simulate_pushes(uint64_t first, uint64_t leaves, uint64_t sizes[
         sizes[depth++] = 1;
         if (depth > *ret_depth_max)
             *ret_depth_max = depth;
-        while (depth > 1 && is_pair(sizes[depth - 2], sizes[depth - 1], next))
+        while (depth > 1 && are_siblings(sizes[depth - 2], sizes[depth - 1], next))
             sizes[--depth - 1] *= 2;
     }
     return depth;
@@ -47,7 +47,7 @@ uint32_t tree_buffers_count(uint64_t first, uint64_t leaves)
     return depth;
 }
 
-uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX])
+uint32_t tree_count_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX])
 {
     uint32_t depth;
     return simulate_pushes(first, leaves, ret_sizes, &depth);
@@ -103,7 +103,7 @@ void *tree_leaf(struct tree *tree)
     return tree->buffers[tree->depth];
 }
 
-static void add(struct tree *tree, void *target, const void *source)
+static void add_leaf(struct tree *tree, void *target, const void *source)
 {
     if (tree->elements > 0)
         tree->ops->table->tree_add(tree->ops, target, source, tree->elements);
@@ -112,15 +112,15 @@ static void add(struct tree *tree, void *target, const void *source)
 static void merge_top(struct tree *tree)
 {
     uint32_t top = tree->depth - 1;
-    add(tree, tree->buffers[top - 1], tree->buffers[top]);
+    add_leaf(tree, tree->buffers[top - 1], tree->buffers[top]);
     tree->sizes[top - 1] += tree->sizes[top];
     tree->depth = top;
 }
 
-static bool top_is_pair(const struct tree *tree)
+static bool top_sums_are_siblings(const struct tree *tree)
 {
     uint32_t depth = tree->depth;
-    return depth > 1 && is_pair(tree->sizes[depth - 2], tree->sizes[depth - 1], tree->next);
+    return depth > 1 && are_siblings(tree->sizes[depth - 2], tree->sizes[depth - 1], tree->next);
 }
 
 static void advance_position(struct tree *tree, uint64_t leaves)
@@ -140,7 +140,7 @@ void tree_push_subtree(struct tree *tree, uint64_t leaves)
     assert(tree->depth < tree->buffers_count);
     advance_position(tree, leaves);
     tree->sizes[tree->depth++] = leaves;
-    while (top_is_pair(tree))
+    while (top_sums_are_siblings(tree))
         merge_top(tree);
 }
 
@@ -148,11 +148,11 @@ int tree_push_from(struct tree *tree, const void *source, uint64_t leaves, struc
 {
     struct ops *ops = tree->ops;
     uint32_t depth = tree->depth;
-    if (depth > 0 && is_pair(tree->sizes[depth - 1], leaves, tree->next + leaves)) {
+    if (depth > 0 && are_siblings(tree->sizes[depth - 1], leaves, tree->next + leaves)) {
         advance_position(tree, leaves);
-        add(tree, tree->buffers[depth - 1], source);
+        add_leaf(tree, tree->buffers[depth - 1], source);
         tree->sizes[depth - 1] += leaves;
-        while (top_is_pair(tree))
+        while (top_sums_are_siblings(tree))
             merge_top(tree);
         return 0;
     }

@@ -44,7 +44,7 @@ void tree_retain(struct tree *tree);
 uint32_t tree_buffers_count(uint64_t first, uint64_t leaves);
 /* Returns the number of subtrees on the stack after all leaves are pushed. ret_sizes: the number of
  * leaves in each. */
-uint32_t tree_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX]);
+uint32_t tree_count_subtrees(uint64_t first, uint64_t leaves, uint64_t ret_sizes[TREE_LEVELS_MAX]);
 
 /* Returns a view of a range of elements. It owns nothing; its pushes do not change the original's
  * depth. */
