@@ -2,7 +2,7 @@
  * linear — y = x W^T + b and its backward pass: three planned products. Header only.
  *
  * W is [out, in], as in checkpoints. Offsets are in elements from the start of a unit's weights.
- * They also identify gradients, although gradient offsets differ if part of the unit is frozen.
+ * They also identify gradients, whose offsets differ if part of the unit is frozen.
  */
 #ifndef MILLRACE_TRAINER_MODELS_LINEAR_H
 #define MILLRACE_TRAINER_MODELS_LINEAR_H

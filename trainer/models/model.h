@@ -82,8 +82,8 @@ enum pass_direction { MODEL_FORWARD, MODEL_BACKWARD };
  * `acquire` is called before a pass first uses a group and may set its array. The optional hook
  * `release` is called after the last use; in a backward pass, the group's gradients are then
  * complete. The order of calls depends only on the model and the stage (model_walk). The head also
- * acquires the group of a tied table (model_tied_param), which a backward pass releases after the
- * embedding. */
+ * acquires the group of a tied table (model_tied_param); a backward pass releases that group after
+ * the embedding. */
 struct model_memory {
     const void *weights; /* compute type; NULL: group_weights */
     void *gradients;     /* master type; NULL: group_gradients. Unused in forward passes. */
@@ -109,8 +109,8 @@ struct language_input {
     const int32_t *rows_by_token; /* rows_by_id of embed_bwd in ops.h */
 };
 
-/* One micro-batch in device memory. Absent items have targets of -1 and arbitrary pixels or
- * tokens. */
+/* One micro-batch in device memory. Absent items have targets of -1; their pixels or tokens are
+ * arbitrary. */
 struct model_input {
     struct vision_input vision;
     struct language_input language;

@@ -15,8 +15,8 @@
  * i returns to its slot after the backward pass of item i + OFFLOAD_SLOTS.
  *
  * Events order the copies, on a separate stream, with the ops' stream. The host never waits, so a
- * graph can capture a pass. A backward pass ends with all copies complete. If device memory is host
- * memory, the copies still run but save no memory.
+ * graph can capture a pass. All copies are complete when a backward pass ends. If device memory is
+ * host memory, the copies still run but save no memory.
  *
  * Threads: only the owner of the ops. Allocates nothing after open.
  */
@@ -54,8 +54,8 @@ void offload_after_forward(struct offload *offload, uint32_t item, const void *s
 void offload_before_backward(struct offload *offload, uint32_t item);
 void offload_after_backward(struct offload *offload, uint32_t item, void *slot);
 
-/* Returns the first queueing failure since the last call, ignoring failures caused by the ops. Does
- * not block. NULL: 0. */
+/* Returns the first failure to queue since the last call, ignoring failures of the ops. Does not
+ * block. NULL: 0. */
 int offload_status(struct offload *offload, struct err *err);
 /* Total bytes queued in both directions; a pass recorded in a graph counts once. */
 uint64_t offload_copied_bytes(const struct offload *offload);

@@ -95,7 +95,7 @@ bool params_trained_offset(const struct params *params, uint64_t unit, uint64_t 
  * Philox, keyed by (seed, XXH3 of the name), with the element index as its counter. Values do not
  * depend on the layout. */
 void params_init_values(const struct params *params, uint64_t seed, enum dtype dtype, void *arena);
-/* Same for one group, which starts at memory. */
+/* Same for one group. memory: the start of the group. */
 void params_init_group(const struct params *params, uint64_t group, uint64_t seed, enum dtype dtype,
                        void *memory);
 

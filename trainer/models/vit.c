@@ -27,8 +27,9 @@ static int check(const struct model_config *model, struct err *err)
     return model_check_limit("number of classes", config->classes, CLASSES_MAX, err);
 }
 
-/* Small models learn faster with initial deviations of 1/sqrt(inputs), which preserve the scale of
- * a block's input, than with GPT-2's 0.02. A zero-initialized head learns more slowly. */
+/* Small models learn faster with initial deviations of 1/sqrt(inputs) than with GPT-2's 0.02,
+ * because they preserve the scale of a block's input. A zero-initialized head learns more
+ * slowly. */
 static struct block_config block(const struct model_config *config)
 {
     struct block_config block = model_classic_block(config);

@@ -13,7 +13,7 @@
 
 enum { ARENA_ALIGN_BYTES = 256 };
 
-/* Sums and products saturate at this size, which model_open rejects. */
+/* Sums and products saturate at this size. model_open rejects it. */
 #define ARENA_BYTES_MAX (UINT64_C(1) << 56)
 
 struct arena_layout {

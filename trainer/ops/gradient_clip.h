@@ -4,8 +4,8 @@
  * reside, so the host does not wait.
  *
  * A step with a non-finite loss or gradient changes neither weights nor moments. If the scaler does
- * not tolerate the overflow, later steps change nothing either: the host, which reads results some
- * steps late, finds the state from before the failed step.
+ * not tolerate the overflow, later steps change nothing either: the host reads results some steps
+ * late and then finds the state from before the failed step.
  */
 #ifndef MILLRACE_TRAINER_OPS_GRADIENT_CLIP_H
 #define MILLRACE_TRAINER_OPS_GRADIENT_CLIP_H

@@ -241,7 +241,7 @@ struct ops_table {
     void (*switch_category)(struct ops *ops, struct category_timer *timer,
                             enum time_category category);
 
-    /* Appends everything that determines result bits: device, library versions, algorithms. */
+    /* Appends everything that determines the result bits: device, library versions, algorithms. */
     void (*numerics_id)(struct ops *ops, struct str *out);
     /* Blocks. Returns the first failure since the last call. */
     int (*sync)(struct ops *ops, struct err *err);

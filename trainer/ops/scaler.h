@@ -1,6 +1,6 @@
 /*
- * scaler — loss scaling, which keeps fp16 gradients from underflowing and overflowing. The CPU and
- * CUDA kernels share the update rule.
+ * scaler — loss scaling, to keep fp16 gradients from underflowing and overflowing. The CPU and CUDA
+ * kernels share the update rule.
  *
  * The scale doubles after `window` steps without an overflow. An overflow halves it and skips the
  * step (Micikevicius et al., "Mixed precision training", ICLR 2018; PyTorch's GradScaler). With a

@@ -2,8 +2,8 @@
  * ops_cuda — see ops_cuda.h: the hooks that call kernels, their workspace, and failure handling.
  *
  * Only sync waits for the device; only opening and planning allocate memory. sync returns failures
- * to queue a kernel and those that the device reports. Operations share the workspace, because they
- * run in order on one stream.
+ * to queue kernels and failures that the device reports. Operations share the workspace, because
+ * they run in order on one stream.
  */
 #include "trainer/ops/cuda/ops_cuda.h"
 

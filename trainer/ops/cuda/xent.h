@@ -1,5 +1,5 @@
 /*
- * xent — softmax cross-entropy, whose gradient replaces the logits, as defined in ops.h.
+ * xent — softmax cross-entropy, as defined in ops.h. The gradient replaces the logits.
  *
  * One pass over a row computes the maximum and the sum of exponentials. A second pass writes the
  * gradient if requested, mostly from cache. With few classes a warp handles a row, else a block.

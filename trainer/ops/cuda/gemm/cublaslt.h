@@ -1,6 +1,6 @@
 /*
  * cublaslt — the only interface to cuBLASLt: matrix products on a CUDA device, each with one
- * algorithm, which is chosen when the product is planned.
+ * algorithm, chosen when the product is planned.
  *
  * No algorithm splits the inner dimension, and the choice depends only on the product, the
  * library's version and the device. The library is loaded on first open, so programs start without
@@ -34,9 +34,9 @@ struct cublaslt; /* owner thread */
 /* Used only by its cublaslt's thread, because a run with a bias writes the bias address into it. */
 struct cublaslt_plan;
 
-/* Products are queued on stream and have exclusive use of workspace, which is in device memory.
- * Borrows both. -ELIBACC names what to install if the library is missing or incomplete; -ENOMEM;
- * -EIO if it fails to initialize. */
+/* Products are queued on stream and have exclusive use of workspace (device memory). Borrows both.
+ * -ELIBACC names what to install if the library is missing or incomplete; -ENOMEM; -EIO if it fails
+ * to initialize. */
 int cublaslt_open(cudaStream_t stream, void *workspace, size_t workspace_bytes,
                   struct cublaslt **ret_lt, struct err *err);
 void cublaslt_close(struct cublaslt *lt); /* NULL is fine */
