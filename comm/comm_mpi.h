@@ -16,8 +16,8 @@
  * when a rank dies.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently. Exception:
- * the first COMM_FAST sum on a communicator creates an MPI communicator, which is collective. Such
- * first sums must not overlap.
+ * the first COMM_FAST sum on a communicator collectively creates an MPI communicator. Such first
+ * sums must not overlap.
  */
 #ifndef MILLRACE_COMM_COMM_MPI_H
 #define MILLRACE_COMM_COMM_MPI_H

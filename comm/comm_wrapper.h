@@ -49,7 +49,7 @@ static inline struct comm_traffic comm_counts_since(const struct comm_counts *co
 int comm_counted_open(struct comm *inner, struct comm_counts *counts, struct comm **ret_comm,
                       struct err *err);
 
-/* Collective over inner, which is borrowed for exclusive use. timeout_ns: limits how long a split
+/* Collective over inner. Borrows inner for exclusive use. timeout_ns: limits how long a split
  * waits for all ranks; 0: none. */
 int comm_checked_open(struct comm *inner, uint64_t timeout_ns, struct comm **ret_comm,
                       struct err *err);

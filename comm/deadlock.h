@@ -17,7 +17,7 @@
 
 struct deadlock;
 
-/* Collective over world, which is borrowed and split. */
+/* Collective over world. Borrows and splits world. */
 int deadlock_open(struct comm *world, struct deadlock **ret_deadlock, struct err *err);
 /* Waits up to a second for the other ranks. NULL is fine. */
 void deadlock_close(struct deadlock *deadlock);

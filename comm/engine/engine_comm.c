@@ -237,7 +237,7 @@ static int gather_requests(struct comm *base, struct split_request *requests, st
     return status ? status : engine_comm_wait(&work, err);
 }
 
-/* Checks received values, which become an index and tags. */
+/* Checks received values before they become an index and tags. */
 static int check_requests(struct comm *base, const struct split_request *requests, struct err *err)
 {
     const struct engine_comm *comm = engine_comm_of(base);

@@ -3,8 +3,8 @@
  *
  * During a split, each rank picks an id for the communicator and sends it to the others. The tag of
  * each message to that rank contains the id. Messages with the same tag arrive in order, so
- * single-round collectives share a tag. A deterministic sum has several rounds, which may
- * interleave with other messages, and needs its own:
+ * single-round collectives share a tag. The rounds of a deterministic sum may interleave with other
+ * messages, so each sum needs its own tag:
  *
  *     id * tags_count + 0                                  collectives
  *                     + 1 .. COMM_DETERMINISTIC_MAX          deterministic sums, in turn

@@ -199,8 +199,8 @@ static int check_stream(struct comm_nccl *comm, struct nccl_op *op, bool *ret_tr
     return status;
 }
 
-/* NCCL often fails because another rank ended the run. Wait for the reason, which that rank
- * sends before it aborts. */
+/* NCCL often fails because another rank ended the run. That rank sends the reason before it aborts;
+ * wait for it. */
 static int wait_for_reason(const struct comm_nccl *comm, int status, struct err *err)
 {
     uint64_t until_ns = clock_now_ns() + REASON_NS;
@@ -345,7 +345,7 @@ int nccl_op_start(struct comm_nccl *comm, struct nccl_op *op, const struct comm_
 }
 
 /* Aborts all communicators in one group: an abort frees memory and thus waits for kernels of the
- * other communicators, which end only when those are aborted too. */
+ * other communicators. Those kernels end only when their communicators are aborted too. */
 static void abort_all_comms(struct nccl_shared *shared)
 {
     shared->has_ended = true;

@@ -53,7 +53,7 @@ struct tcp_frame {
     uint64_t tag, bytes;
 };
 
-/* Tags of the engine's control frames, which carry TCP_CONTROL_BYTES each. */
+/* Tags of the engine's control frames. Each frame carries TCP_CONTROL_BYTES. */
 enum tcp_control {
     TCP_CONTROL_END,
     TCP_CONTROL_ACTIVITY_QUERY,

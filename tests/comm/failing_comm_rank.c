@@ -327,7 +327,7 @@ static int arrive_late_from_disk(struct err *err)
     return status;
 }
 
-/* Rank 1 does not join a split, whose deadline is the ranks' timeout. */
+/* Rank 1 does not join a split. The split's deadline is the ranks' timeout. */
 static int miss_split(struct err *err)
 {
     struct comm *part;

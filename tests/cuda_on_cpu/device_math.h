@@ -215,7 +215,7 @@ template <typename T> inline void __stcg(T *x, T value)
     *x = value;
 }
 
-/* Only for integers, whose sums do not depend on the order. Relaxed: these operations order no
+/* Only for integers: their sums do not depend on the order. Relaxed: these operations order no
  * other memory accesses. */
 inline int atomicAdd(int *x, int value)
 {

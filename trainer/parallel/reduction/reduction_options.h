@@ -27,8 +27,8 @@ struct reduction_options {
     /* Type of gradients on the wire; sums are sent in the master type. */
     struct bucket_exchange_wire wire;
     struct powersgd_options powersgd;
-    /* Borrowed. While true, each exchange blocks the pass. Otherwise the order of communication
-     * calls depends on timing, which comm_checked_open rejects. NULL: false. */
+    /* Borrowed. While true, each exchange blocks the pass, as comm_checked_open requires: otherwise
+     * the order of communication calls depends on timing. NULL: false. */
     const bool *serialized;
     /* Ranks exchange nothing; the partition is that of one rank. */
     bool is_local;

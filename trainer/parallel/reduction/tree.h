@@ -56,7 +56,7 @@ void tree_push(struct tree *tree);
 /* Pushes the leaf buffer as a subtree summed elsewhere. leaves: a power of two that divides the
  * subtree's position. */
 void tree_push_subtree(struct tree *tree, uint64_t leaves);
-/* Pushes a subtree stored at source, which is added directly or copied. */
+/* Pushes the subtree sum at source: adds it directly or copies it. */
 int tree_push_from(struct tree *tree, const void *source, uint64_t leaves, struct err *err);
 /* The tree must begin at leaf 0. */
 void *tree_finish(struct tree *tree);
