@@ -67,7 +67,7 @@ struct ckpt_tensor {
     uint32_t rank;                  /* dimensions; 0 for a scalar */
     uint64_t shape[DTYPE_RANK_MAX]; /* global */
     uint64_t start[DTYPE_RANK_MAX], extent[DTYPE_RANK_MAX];
-    /* All ranks hold the whole array. It is stored once, its rows spread over the ranks. */
+    /* All ranks hold the whole array. Each rank stores some of its rows. */
     bool replicated;
     uint32_t group; /* saves: index of the update that changes it, 0..groups_count-1 */
     /* Loads: convert values from a different floating-point dtype, rounding once, to nearest even
@@ -89,7 +89,7 @@ enum { CKPT_METRIC_BYTES_MAX = 64, CKPT_NODE_BYTES_MAX = 256 };
 /* The newest step, steps with an open reader, and steps that match a rule are kept. */
 struct ckpt_keep_rules {
     uint32_t last;  /* number of newest steps; 0: all steps */
-    uint64_t every; /* keeps multiples of this number; 0: no rule */
+    uint64_t every; /* keeps steps that are multiples; 0: no rule */
     struct {
         /* A key of the state's `metrics`, such as "val_loss"; NULL: no rule. Steps without it are
          * never among the best. */
@@ -106,7 +106,7 @@ struct ckpt_saver_options {
     /* NULL: one rank. The saver splits off its own communicator, whose calls have no deadline,
      * since writes may be slow. */
     struct comm *comm;
-    /* Each node has its own folder of that name, with its ranks' files and a copy of all replicated
+    /* Each node has its own `folder`, which holds its ranks' files and a copy of all replicated
      * arrays. Cannot be combined with CKPT_CONSOLIDATED. */
     bool per_node;
     /* Name of this rank's node, shorter than CKPT_NODE_BYTES_MAX; NULL: the host's name and boot
@@ -136,14 +136,14 @@ struct ckpt_saver;
  * that is not contiguous (CKPT_CONSOLIDATED). */
 int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_tensor *tensors,
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err);
-/* Waits for a save in progress and discards its error (call ckpt_saver_wait first). NULL is
+/* Waits for a save in progress. Discards its error: call ckpt_saver_wait first to get it. NULL is
  * fine. */
 void ckpt_saver_close(struct ckpt_saver *saver);
 
 /* Begins a save of the arrays' present contents. state_json: an object; copied. Blocks only for a
  * previous save; if that failed, returns its error and begins the new save anyway. Rejects a step
  * above 2^63 and a state that is not an object or is nested more than 63 levels deep; the save then
- * also fails on the other ranks, whose next call returns the error. */
+ * also fails on the other ranks; their next call returns the error. */
 int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                     struct err *err);
 /* Call before an update of the group's arrays begins or is queued on the updates stream, but not
@@ -163,12 +163,12 @@ struct ckpt_saver_stats {
     uint64_t ahead_bytes;        /* staged by the writer while the disk was busy */
     uint64_t buffer_waits_count; /* blocks for which before_update waited for staging */
     uint64_t last_save_ns;       /* from ckpt_saver_save until durable or failed */
-    uint64_t last_step;          /* newest durable save; UINT64_MAX: none */
+    uint64_t last_step;          /* step of the newest durable save; UINT64_MAX: none */
 };
 struct ckpt_saver_stats ckpt_saver_stats(struct ckpt_saver *saver);
 
-/* Gets `metrics.NAME` from a step's state. If the metrics also have the step of the measurement,
- * such as `val_step` for `val_loss` (NAME up to its first `_`, then `_step`), it must equal `step`.
+/* Gets `metrics.NAME` from a step's state. If the metrics also contain the measurement's step, it
+ * must equal `step`. Its key is NAME up to the first `_`, then `_step`: `val_step` for `val_loss`.
  * False: unknown. */
 bool ckpt_get_metric(const struct json_t *state, const char *name, uint64_t step,
                      double *ret_metric);
@@ -176,14 +176,14 @@ bool ckpt_get_metric(const struct json_t *state, const char *name, uint64_t step
  * unknown. */
 bool ckpt_guess_metric_mode(const char *name, enum ckpt_metric_mode *ret_mode);
 
-/* Why a step is kept. Bits may be combined. */
+/* Why a step is kept; a bit mask. */
 enum ckpt_keep_reason {
     CKPT_KEPT_LAST = 1 << 0, /* among the newest */
     CKPT_KEPT_EVERY = 1 << 1,
     CKPT_KEPT_BEST = 1 << 2,
-    CKPT_KEPT_SAVED = 1 << 3,
-    CKPT_KEPT_READ = 1 << 4,       /* has an open reader; a later prune can remove it */
-    CKPT_KEPT_INCOMPLETE = 1 << 5, /* no rule applies */
+    CKPT_KEPT_SAVED = 1 << 3,      /* just saved */
+    CKPT_KEPT_READ = 1 << 4,       /* has an open reader; a later prune may remove the step */
+    CKPT_KEPT_INCOMPLETE = 1 << 5, /* rules apply only to complete steps */
 };
 
 struct ckpt_verdict {
@@ -228,7 +228,7 @@ int ckpt_for_each_step(struct io *io, const char *folder,
                        int (*each)(void *context, uint64_t step, const char *path), void *context,
                        struct err *err);
 /* Finds a step, or the newest complete step in a folder. path holds IO_PATH_BYTES_MAX bytes. Logs
- * (LOG_WARN) and skips damaged steps, whose manifest or files are missing, truncated or malformed.
+ * (LOG_WARN) and skips damaged steps: their manifest or files are missing, truncated or malformed.
  * -ENOENT: there is no step. -EBADMSG: all are damaged; the detail describes the newest. Returns
  * I/O errors (-EIO, -EACCES, ...) unchanged: a readable older step may not be the newest. */
 int ckpt_find(struct io *io, const char *path_or_folder, char *path, uint64_t *ret_step,
@@ -276,7 +276,7 @@ int ckpt_reader_load(struct ckpt_reader *reader, const struct ckpt_tensor *wante
 /* Finds (as ckpt_find_with) and opens the newest step that is complete and from the same save on
  * every rank. If nodes have their own folders (per_node), a crash may leave a step on only some of
  * them. -ENOENT: no rank has a step. -ESTALE: there are steps, but none that all ranks have. If
- * several ranks have identical warnings, only the first of these ranks logs them. */
+ * ranks have identical warnings, only the first such rank logs them. */
 int ckpt_reader_open_collective(struct io *io, const char *path_or_folder,
                                 const struct ckpt_find_options *options, struct comm *comm,
                                 struct ckpt_reader **ret_reader, const struct log *log,
@@ -321,9 +321,9 @@ int ckpt_verify(struct io *io, const char *step_path,
 
 struct ckpt_copy_options {
     struct io *source_io, *target_io; /* may be the same */
-    const char *source_path;   /* a step, or a folder, whose newest complete step is copied */
-    const char *target_folder; /* created if absent; receives step-N */
-    bool force;                /* replaces an existing step unless it has a reader */
+    const char *source_path;          /* a step, or a folder: copies its newest complete step */
+    const char *target_folder;        /* created if absent; receives step-N */
+    bool force;                       /* replaces an existing step unless it has a reader */
     const struct log *log;
     const struct ckpt_progress *progress; /* may be NULL */
 };
@@ -334,13 +334,13 @@ struct ckpt_copy_result {
 /* Copies a step atomically and durably; verifies each block before writing it. Locks the target
  * folder and removes leftovers of dead owners. Uses 48 MiB of memory. -EEXIST: the step exists
  * (without force). -EBADMSG names the damage in the source. -EBUSY: the folder has another owner,
- * or the step to be replaced has a reader. -EINVAL: folder is a step. */
+ * or the step to be replaced has a reader. -EINVAL: target_folder is a step. */
 int ckpt_copy(const struct ckpt_copy_options *options, struct ckpt_copy_result *ret_copied,
               struct err *err);
 
 /* Removes temporary files that dead owners left from saves, copies and removals, but no other
- * `.tmp-*`. Calls each (may be NULL) with each name. Returns the number removed. -EBUSY names a
- * living owner; returns -ENOENT and -EINVAL like ckpt_prune. */
+ * `.tmp-*`. Calls each (may be NULL) with each removed name. Returns the number removed. -EBUSY
+ * names a living owner; returns -ENOENT and -EINVAL like ckpt_prune. */
 int ckpt_sweep(struct io *io, const char *folder, void (*each)(void *context, const char *name),
                void *context, struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * A double holds every value of the other dtypes, so each conversion goes through it and is rounded
- * once, in integers. Common pairs have their own loops, which compilers vectorize.
+ * A double holds every value of the other dtypes, so each conversion goes through double and rounds
+ * once, in integer arithmetic. Common pairs have their own loops, which compilers vectorize.
  */
 #include "ckpt/format/cast.h"
 

@@ -1,5 +1,5 @@
 /*
- * cast — converts real numbers between dtypes, rounded once, to nearest even.
+ * cast — converts real numbers between dtypes, rounding once, to nearest even.
  *
  * Values too large for the target become infinite, or NaN in F8_E4M3, which has no infinities. NaN
  * stays NaN. If the dtypes are equal, bits are copied.

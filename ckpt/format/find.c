@@ -78,7 +78,7 @@ int folder_check_not_step(struct io *io, const char *folder, struct err *err)
     return -EINVAL;
 }
 
-/* Returns 1 at the first step, which ends the walk. */
+/* Returns 1 at the first step to end the walk. */
 static int look_for_steps(void *context, const struct io_entry *entry)
 {
     (void)context;

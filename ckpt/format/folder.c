@@ -103,8 +103,8 @@ static int read_manifest(struct io *io, const char *step_path, struct manifest *
     return status;
 }
 
-/* A run would resume from a folder with another step's name, and retention would count it. Names of
- * other forms are not checked. */
+/* Otherwise a run would resume from a misnamed folder, and retention would count it. Names of other
+ * forms are not checked. */
 static int check_name(const char *step_path, uint64_t step, struct err *err)
 {
     char trimmed[IO_PATH_BYTES_MAX], parent[IO_PATH_BYTES_MAX];

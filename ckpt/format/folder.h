@@ -2,9 +2,9 @@
  * folder — names and completeness of the steps in a folder.
  *
  * A name is `step-00001000`: at least eight digits, zero-padded only up to eight. A step is
- * complete if its manifest parses and has the step of the folder's name, and every file in it has
- * its size; only files in other nodes' folders may be absent. Only complete steps are listed, found
- * and counted. A step under another step's name is neither counted nor removed.
+ * complete if its manifest parses and has the step in the folder's name, and every file has its
+ * listed size; only files in other nodes' folders may be absent. Only complete steps are listed,
+ * found and counted. A step in a folder named after another step is neither counted nor removed.
  */
 #ifndef MILLRACE_CKPT_FORMAT_FOLDER_H
 #define MILLRACE_CKPT_FORMAT_FOLDER_H
@@ -57,7 +57,7 @@ int folder_check_file(struct io *io, const char *step_path, const struct manifes
 int folder_list_steps(struct io *io, const char *folder, uint64_t **ret_steps, size_t *ret_count,
                       struct err *err);
 
-/* In find.c. -EINVAL if the folder is itself a step; it may be absent. */
+/* In find.c. -EINVAL if the folder is itself a step. Accepts an absent folder. */
 int folder_check_not_step(struct io *io, const char *folder, struct err *err);
 /* In find.c. -ENOENT if the folder has neither a step nor an owner record; else like
  * folder_check_not_step. Call it before locking a folder to remove steps, since locking leaves a

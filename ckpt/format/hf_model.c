@@ -167,7 +167,7 @@ static int check_flag(const struct config_check *check, const char *name, bool v
     return -EINVAL;
 }
 
-/* transformers 5 has rope_theta and rope_scaling in one object, rope_parameters. */
+/* transformers 5 stores rope_theta and rope_scaling in one object, rope_parameters. */
 static const struct json_t *rope_parameters(const struct config_check *check)
 {
     return jsonx_get(check->root, "rope_parameters");

@@ -1,6 +1,6 @@
 /*
  * hf_model — maps our tensor names to those of Hugging Face's transformers, and describes the
- * entries of its config.json.
+ * entries of config.json.
  *
  * trainer/models/ has a struct hf_model for each model that transformers supports.
  * docs/reference/models.md lists the names.
@@ -32,7 +32,7 @@ struct hf_config {
     uint64_t layers, heads, kv_heads, head_dim, width, mlp_width, vocabulary;
     uint64_t positions; /* maximum sequence length */
     double norm_epsilon, rope_base;
-    double rope_factor; /* 1: unscaled; else scaled by these four as in struct rope_scaling */
+    double rope_factor; /* 1: unscaled; else see struct rope_scaling */
     double rope_low_freq_factor, rope_high_freq_factor;
     uint64_t rope_original_positions;
     bool tied; /* the head shares the embedding's table */
@@ -45,7 +45,7 @@ enum hf_entry_kind {
     HF_COUNT,        /* a uint64_t field */
     HF_REAL,         /* a double field */
     HF_HEAD_DIM,     /* written only if it differs from width / heads */
-    HF_TIED,         /* rejects an untied head for a tied model, which would ignore it */
+    HF_TIED,         /* rejects an untied head for a tied model */
     HF_ROPE_SCALING, /* written only if scaling applies */
     /* Written as null unless the vocabulary is GPT-2's: transformers assumes that the last token
      * ends documents. */

@@ -2,10 +2,10 @@
  * manifest — `manifest.json`, the commit record of a checkpoint. docs/reference/checkpoints.md
  * lists every key.
  *
- * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file, computed with eight zeros there.
- * It lists each file with its size, one CRC32C per 1 MiB block and a hash of those; each tensor
- * with its dtype, global shape, and chunks as n-d boxes {file, offset, start[], extent[]}; and the
- * run's state.
+ * It begins `{"crc32c":"xxxxxxxx",`: the CRC32C of the whole file, computed with its own digits
+ * replaced by zeros. It lists each file with its size, one CRC32C per 1 MiB block and a hash of
+ * those; each tensor with its dtype, global shape, and chunks as n-d boxes {file, offset, start[],
+ * extent[]}; and the run's state.
  */
 #ifndef MILLRACE_CKPT_FORMAT_MANIFEST_H
 #define MILLRACE_CKPT_FORMAT_MANIFEST_H
@@ -37,12 +37,12 @@ struct manifest_file {
     uint64_t size_bytes;
     uint64_t blocks_count;
     uint32_t *block_crc32c; /* [blocks_count]; NULL: none */
-    /* Of a plain file, whose blocks have no checksums, when the header was read. */
+    /* Identity when the header was read; only for a file without checksums. */
     struct io_identity identity;
     bool elsewhere; /* in another node's folder; may be absent here */
 };
 
-/* Whether a key of the state is ignored when saves are compared. */
+/* Whether comparisons of saves ignore this key of the state. */
 static inline bool manifest_is_annotation(const char *key)
 {
     return strcmp(key, "metrics") == 0 || strcmp(key, "config") == 0;

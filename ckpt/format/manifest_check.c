@@ -55,8 +55,8 @@ static int check_chunk(const struct manifest *manifest, const struct manifest_te
     return 0;
 }
 
-/* Chunks are sorted by start, so a chunk can overlap only those later ones that begin before its
- * end in the first dimension. */
+/* Chunks are sorted by start. So among later chunks, a chunk can overlap only those that begin
+ * before its end in the first dimension. */
 static bool chunks_overlap(const struct manifest_tensor *tensor)
 {
     struct box overlap;

@@ -16,7 +16,7 @@
 
 enum { CRC_AT = sizeof HEAD - 1, CRC_DIGITS = 8 };
 
-/* The CRC covers the whole text with eight zeros in its own place. */
+/* The CRC covers the whole text, with its own digits replaced by zeros. */
 static int check_crc(const char *text, size_t bytes, const char *path, uint32_t *ret_crc,
                      struct err *err)
 {

@@ -1,8 +1,7 @@
 /*
  * safetensors — reads headers. safetensors_write.c writes them.
  *
- * Errors in the header give the file offset of the entry's key; errors in the data, that of the
- * bytes.
+ * Header errors give the file offset of the entry's key; data errors give the offset of the data.
  */
 #include "ckpt/format/safetensors.h"
 
@@ -74,7 +73,7 @@ static int parse_shape(const struct header_parse *parse, const char *name, struc
     return 0;
 }
 
-/* Sets offset_bytes from the start of the data; check_tiling makes it relative to the file. */
+/* Sets offset_bytes relative to the data; check_tiling makes it relative to the file. */
 static int parse_offsets(const struct header_parse *parse, const char *name, struct json_t *value,
                          struct safetensors_entry *entry)
 {

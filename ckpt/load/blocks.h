@@ -3,8 +3,8 @@
  * them.
  *
  * `next_request` runs up to `ahead` blocks before `take_block`, which receives each block with its
- * status. A block may be read straight into its destination. Memory: `ahead` blocks. The last block
- * is kept for a walk that begins where the previous one ended.
+ * status. A block may be read straight into its destination. Memory: `ahead` blocks. Keeps the last
+ * block for a walk that begins where the previous walk ended.
  *
  * Threads: one at a time.
  */
@@ -38,7 +38,7 @@ struct block_result {
 };
 
 struct blocks_visitor {
-    /* in ascending order of file; false: no more */
+    /* files must ascend; false: no more requests */
     bool (*next_request)(void *context, struct block_request *ret_request);
     /* a non-zero result ends the walk and is returned */
     int (*take_block)(void *context, const struct block_result *result);

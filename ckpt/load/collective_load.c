@@ -4,11 +4,11 @@
  * Each rank searches by itself and exchanges reports with the others. All reach the same verdict
  * from the same reports:
  *
- *     some could not read        all fail: this is not damage, and an older step would be a guess
+ *     some could not read        all fail: only damage permits an older step
  *     some found damage          damage for all (-EBADMSG)
  *     different steps            all search again, up to the lowest of these steps
  *     different saves of a step  all open the save that every rank has, possibly as a backup;
- *                                if there is none, they search below the step
+ *                                if none exists, they search for an earlier step
  */
 #include "base/hash.h"
 #include "base/json/jsonx_format.h"
@@ -270,8 +270,8 @@ static bool all_ranks_have(const struct collective_search *search, const struct 
 }
 
 /* Chooses between different saves of one step. After a commit on only some nodes, those have the
- * previous save as a backup, and the others have it as the step. False: no save is on all ranks, or
- * the chosen one could not be opened. */
+ * previous save as a backup, and the others have it as the step. False: no save exists on all
+ * ranks, or the chosen save could not be opened. */
 static bool choose_save(struct collective_search *search)
 {
     const struct rank_report *first = &search->all[0];

@@ -3,7 +3,7 @@
  *
  * A wanted box and a chunk that overlaps it form an item. Items are sorted by the first byte that
  * they need. Each block is requested and taken once, in that order. An item walks its runs with two
- * cursors: one plans reads, up to BLOCKS_AHEAD blocks ahead of the other, which copies.
+ * cursors: one plans reads; the other copies, up to BLOCKS_AHEAD blocks behind.
  *
  *     file     |   block   |   block   |   block   |
  *     items       [a     ][b ][c         ]
@@ -21,7 +21,7 @@
 
 enum { ELEMENT_BYTES_MAX = 8, CAST_ELEMENTS = 4096 };
 
-/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype, also for a cast. */
+/* The part of a wanted box in one chunk. Runs are in bytes of the saved dtype, even with a cast. */
 struct load_item {
     const struct ckpt_tensor *tensor;
     enum dtype saved;

@@ -76,7 +76,10 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
                 char step_path[IO_PATH_BYTES_MAX], struct io_shared_lock **ret_lock,
                 const struct log *log, struct err *err)
 {
-    enum { ATTEMPTS_MAX = 11, PAUSE_FIRST_NS = 1000000 }; /* pauses double: one second in all */
+    enum {
+        ATTEMPTS_MAX = 11,
+        PAUSE_FIRST_NS = 1000000
+    }; /* pauses double, to one second in total */
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         if (attempt > 0) /* a removal is renaming the step now */
             nanosleep(&(struct timespec){.tv_nsec = (long)PAUSE_FIRST_NS << (attempt - 1)}, NULL);
@@ -128,7 +131,7 @@ void ckpt_reader_close(struct ckpt_reader *reader)
     free(reader);
 }
 
-/* Takes ownership of the header's JSON document, whose names the manifest borrows. */
+/* Takes ownership of the header's JSON document; the manifest borrows its names. */
 static int describe_file(struct safetensors *file, const char *path, struct manifest *ret_manifest,
                          struct err *err)
 {

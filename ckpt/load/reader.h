@@ -1,5 +1,5 @@
 /*
- * reader — internals of ckpt.h's readers, which also read a plain safetensors file as a step.
+ * reader — internals of ckpt.h's readers. They also read a plain safetensors file as a step.
  */
 #ifndef MILLRACE_CKPT_LOAD_READER_H
 #define MILLRACE_CKPT_LOAD_READER_H
@@ -18,8 +18,8 @@ struct ckpt_reader {
     struct io_shared_lock *lock; /* on the step's manifest; prevents removal */
 };
 
-/* Takes a shared lock, which prevents removal of the step. -ENOENT also if a removal is in
- * progress. *ret_lock is NULL if the file system has no locks. Release it with io_unlock_shared. */
+/* Takes a shared lock to prevent removal of the step. -ENOENT also if a removal is in progress.
+ * *ret_lock is NULL if the file system has no locks. Release it with io_unlock_shared. */
 int reader_lock(struct io *io, const char *step_path, struct io_shared_lock **ret_lock,
                 struct err *err);
 
@@ -33,11 +33,11 @@ int reader_find(struct io *io, const char *path_or_folder, const struct ckpt_fin
 int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lock *lock,
                        struct ckpt_reader **ret_reader, struct err *err);
 
-/* path: a step, a folder of steps, or one safetensors file, which has step 0, no state, and only
- * its header verified. log: as in ckpt_find. */
+/* path: a step, a folder of steps, or one safetensors file: step 0, no state, and only its header
+ * is verified. log: as in ckpt_find. */
 int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
                     const struct log *log, struct err *err);
-/* Opens a reader of the same step for another thread. Borrows from the first one, whose lock
+/* Opens a reader of the same step for another thread. Borrows from the first reader; its lock
  * protects both. ahead: as in struct blocks_options. */
 int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,
                  struct err *err);

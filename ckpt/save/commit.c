@@ -212,7 +212,7 @@ static int commit_step(struct commit *commit, struct err *err)
     if (commit->comparison == COMMIT_SAME) {
         log_line(commit->log, LOG_INFO, "%s already exists with the same contents and is kept",
                  commit->path);
-        return 0; /* leave aborts the transaction */
+        return 0; /* leave_transaction aborts it */
     }
     /* If a process locks the folder after this check, it sweeps the transaction; commit fails. */
     int status = io->locks->check(commit->lock, err);

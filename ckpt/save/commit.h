@@ -1,6 +1,6 @@
 /*
  * commit — publishes a complete step folder if all ranks agree, else nothing.
- * docs/reference/checkpoints.md has the protocol.
+ * docs/reference/checkpoints.md describes the protocol.
  *
  *     status = commit_begin(commit, step, status, err); // creates the staging folder and files
  *     ... write commit->files ...
@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From a node's first rank. */
+/* Sent by a node's first rank. */
 struct staging_report {
     int64_t status;
     char path[IO_PATH_BYTES_MAX];
@@ -33,7 +33,7 @@ struct staging_report {
 
 /* How the existing step compares with the one being saved. */
 enum commit_comparison {
-    COMMIT_DIFFERENT,   /* also if there is none, or it is damaged */
+    COMMIT_DIFFERENT,   /* also if no step exists or it is damaged */
     COMMIT_SAME_ARRAYS, /* and the same state except for `metrics` and `config` */
     COMMIT_SAME,        /* identical: it is kept, and nothing is committed */
 };
@@ -77,8 +77,8 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
 int commit_compare_existing(struct commit *commit, const char *state_json, struct err *err);
 /* In existing.c. Removes the replaced step if the new one has the same arrays and no reader uses
  * the old one; else logs its path. Call only when all nodes have the new step: until then, the
- * replaced step may be the only one that all have. If a save that failed elsewhere left the new
- * step here, applies to what that save replaced. */
+ * replaced step may be the only one that all have. If an earlier failed save already committed the
+ * new step here, handles the backup of that save. */
 void commit_prune_backup(const struct commit *commit, const char *state_json);
 
 #endif

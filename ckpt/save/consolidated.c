@@ -92,7 +92,7 @@ static int select_chunks(const struct consolidated_tensors *holding, uint32_t gr
             err_set(err, -ENOTSUP,
                     "checkpoint: array \"%.100s\": a rank's part of it is not contiguous",
                     tensor->name);
-            err_advise(err, "split it along its first dimension, or save with the layout sharded");
+            err_advise(err, "split it along its first dimension, or use the sharded layout");
             return -ENOTSUP;
         }
         box_shape_volume(tensor->shape, tensor->rank, &elements);
@@ -167,15 +167,13 @@ static int check_array(const struct file_plan *plan, const struct array *array, 
         bool is_everywhere = array->count == (uint64_t)plan->consolidated->ranks;
         for (uint64_t i = 0; i < array->count && is_everywhere; i++)
             is_everywhere = held[i].rank == (int)i;
-        return is_everywhere
-                   ? 0
-                   : array_error(array, "it is not passed exactly once by each rank", err);
+        return is_everywhere ? 0 : array_error(array, "each rank must pass it exactly once", err);
     }
     for (uint64_t i = 0; i < array->count; i++) {
         if (held[i].begin_bytes != at)
             return array_error(array,
                                held[i].begin_bytes < at
-                                   ? "the ranks' parts of it overlap"
+                                   ? "the ranks' parts overlap"
                                    : "the ranks' parts do not cover all of its elements",
                                err);
         at += held[i].size_bytes;

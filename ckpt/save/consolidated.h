@@ -1,6 +1,7 @@
 /*
- * consolidated — `model.safetensors`, which all ranks write together with CKPT_CONSOLIDATED: whole
- * tensors in canonical order, byte for byte the output of `convert --to full` for the same arrays.
+ * consolidated — `model.safetensors`, written by all ranks together (CKPT_CONSOLIDATED). It holds
+ * whole tensors in canonical order and is identical to the output of `convert --to full` for the
+ * same arrays.
  *
  *     spans   |  header  |     a of rank 0    |  a of rank 1  | b of all |
  *     pages   |  .  |  .  |  0  |  0  |  0  |  0  |  1  |  1  |  1  |  .  |
@@ -34,7 +35,7 @@
 
 #define CONSOLIDATED_FILE_NAME "model.safetensors"
 
-/* Within one block of the file. */
+/* Bytes within one block of the file. */
 struct consolidated_slice {
     uint64_t offset_bytes, size_bytes;
     int writer;
@@ -89,7 +90,7 @@ int consolidated_init(struct consolidated *consolidated, const struct consolidat
 int consolidated_simulate(struct consolidated *consolidated,
                           const struct consolidated_tensors *ranks_tensors, int rank, int ranks,
                           uint32_t groups_count, struct err *err);
-void consolidated_deinit(struct consolidated *consolidated); /* zeroed is fine */
+void consolidated_deinit(struct consolidated *consolidated); /* a zeroed struct is fine */
 
 /* Sends boundary bytes to the ranks that write them, into their LAYOUT_RECEIVED segments.
  * Collective; blocks. Call only if has_boundaries. */

@@ -46,7 +46,7 @@ static void add_pages(struct consolidated *consolidated, struct page_range pages
     }
 }
 
-/* Splits `count` pages that all ranks hold; returns a rank's first one. */
+/* Splits `count` pages that all ranks hold; returns the rank's first page. */
 static uint64_t first_page_of_rank(uint64_t count, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;

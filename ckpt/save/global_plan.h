@@ -41,7 +41,7 @@ int global_plan_init(struct global_plan *global, const struct layout *layout,
 void global_plan_deinit(struct global_plan *global);
 /* The checksums of a rank's blocks, in the order of its layout. */
 uint32_t *global_plan_checksums(struct global_plan *global, int rank);
-/* Gathers all ranks' checksums, to which manifest.files[] point. Collective; blocks. */
+/* Gathers all ranks' checksums; manifest.files[] point to them. Collective; blocks. */
 int global_plan_gather(struct global_plan *global, struct comm *comm, struct err *err);
 
 #endif

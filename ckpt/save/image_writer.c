@@ -48,7 +48,7 @@ static int submit(struct image_writer *image, struct io_file *const files[LAYOUT
                                    .flags = IO_NOREUSE};
     int taken = image->io->ops->submit(image->queue, &request, 1);
     assert(taken != 0); /* the queue holds all writes in progress */
-    /* Runs during the write, which only reads the data. */
+    /* Safe during the write: both only read the data. */
     image->block_crc32c[number] = crc32c(0, data, block->size_bytes);
     return taken < 0 ? err_errno(err, taken, "could not submit a write") : 0;
 }

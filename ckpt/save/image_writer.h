@@ -12,8 +12,7 @@
 #include "ckpt/save/snapshot.h"
 #include "io/io.h"
 
-/* Limit on concurrent writes, beyond which throughput does not grow. At the limit, the next blocks
- * are staged. */
+/* More concurrent writes do not raise throughput. At the limit, the next blocks are staged. */
 enum { IMAGE_WRITES_MAX = 32 };
 
 /* Reused by all saves. */
@@ -31,9 +30,9 @@ struct image_writer {
 int image_writer_init(struct image_writer *image, struct snapshot *snapshot, uint32_t *block_crc32c,
                       struct io *io, struct err *err);
 void image_writer_deinit(struct image_writer *image);
-/* Writes all blocks, each to its file (NULL: it has no blocks) in path, and fills block_crc32c.
- * Blocks. On failure all submitted writes and the caller's waits have ended. Closes a queue on
- * which waiting fails; the next run opens a new one. */
+/* Writes each block to its file in path, and fills block_crc32c. A file without blocks may be NULL.
+ * Blocks. On failure all submitted writes and the caller's waits have ended. If waiting on the
+ * queue fails, closes it; the next run opens a new one. */
 int image_writer_run(struct image_writer *image, struct io_file *const files[LAYOUT_FILES],
                      const char *path, struct err *err);
 

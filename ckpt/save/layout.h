@@ -12,11 +12,11 @@
  *
  * Segments are sorted by offset, without holes.
  *
- * A replicated array is stored once per folder: the rows of a large one are spread evenly over the
- * folder's ranks; a small one goes to the rank with the smallest load so far. All ranks must pass
+ * A replicated array is stored once per folder: a large array's rows are spread evenly over the
+ * folder's ranks; a small array goes to the rank with the smallest load so far. All ranks must pass
  * the same replicated arrays in the same order.
  *
- * Immutable once made. Borrows names, arrays and consolidated.
+ * Immutable after init. Borrows names, arrays and consolidated.
  */
 #ifndef MILLRACE_CKPT_SAVE_LAYOUT_H
 #define MILLRACE_CKPT_SAVE_LAYOUT_H
@@ -80,7 +80,7 @@ struct layout {
     /* Ranges of group g: range_index[g]..range_index[g + 1] - 1, ascending, disjoint. */
     struct layout_range *ranges;
     uint64_t *range_index;  /* [groups_count + 1] */
-    uint64_t *update_order; /* [blocks_count] by the update of their group */
+    uint64_t *update_order; /* [blocks_count] blocks, by the order of their groups' updates */
     uint32_t groups_count;
 };
 
@@ -104,7 +104,7 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
                         uint64_t *ret_bytes, struct err *err);
 /* Checks that a rank has at most one part of each array. */
 int layout_check_names(const struct layout_chunk *chunks, uint64_t count, struct err *err);
-/* Checks that a planned header can be read back with the same names, which must be UTF-8. */
+/* Checks that a planned header reads back with the same names. Names must be UTF-8. */
 int layout_check_header(const struct str *header, uint64_t file_bytes,
                         const struct safetensors_entry *entries, uint64_t count, struct err *err);
 /* In layout_blocks.c. Derives the other members from the chunks, the header and consolidated. */

@@ -1,5 +1,5 @@
 /*
- * local_plan — the chunks that a rank stores, in the form that it sends to the other ranks.
+ * local_plan — the chunks that a rank stores, serialized for the other ranks.
  *
  * Serialized form: u64 file_bytes, u64 chunks, then each chunk's record and NUL-terminated name,
  * padded to a multiple of 8 bytes to align the next record.
@@ -25,7 +25,7 @@ struct local_plan_chunk {
     uint64_t offset_bytes;
 };
 
-/* Limits per rank whose sums over CKPT_RANKS_MAX ranks do not overflow. */
+/* Limits per rank. Their sums over CKPT_RANKS_MAX ranks do not overflow. */
 #define LOCAL_PLAN_TEXT_BYTES_MAX   (UINT64_C(1) << 30)
 #define LOCAL_PLAN_ARRAYS_BYTES_MAX (UINT64_C(1) << 43)
 

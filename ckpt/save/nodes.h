@@ -1,5 +1,5 @@
 /*
- * nodes — the ranks that share a folder: all ranks, or those of each node.
+ * nodes — groups the ranks that share a folder: all ranks, or each node's ranks.
  *
  *     all    0 1 2 3 4 5      every rank of the run
  *     node   0 1|0 1|0 1      ranks that share a folder; the first one owns it
@@ -25,7 +25,7 @@ struct nodes {
 
 /* Uses options->comm, per_node and node. Collective; blocks. */
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
-void nodes_deinit(struct nodes *nodes); /* zeroed is fine */
+void nodes_deinit(struct nodes *nodes); /* a zeroed struct is fine */
 bool nodes_is_first_rank(const struct nodes *nodes);
 bool nodes_shares_folder(const struct nodes *nodes, int rank);
 

@@ -93,7 +93,8 @@ void *saver_write(void *context)
         uint64_t began_ns = trace_begin(saver->track);
         int status = run_save(saver, &detail);
         trace_end_with_value(saver->track, "save", began_ns, "step", saver->step);
-        if (status && (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* others log why */
+        if (status &&
+            (status != -EREMOTEIO || saver->nodes.all->rank == 0)) /* the failing rank logs why */
             log_err(saver_log(saver), LOG_ERROR, &detail,
                     "the checkpoint of step %llu was not saved", (unsigned long long)saver->step);
         pthread_mutex_lock(&saver->mutex);
@@ -147,7 +148,7 @@ static int check_step(uint64_t step, struct err *err)
     return step > INT64_MAX ? err_set(err, -EINVAL, "the step is too large") : 0;
 }
 
-/* Begins even a refused save, which then fails on all ranks, because other ranks wait. The mutex is
+/* Begins even a refused save, because other ranks wait; it then fails on all ranks. The mutex is
  * held. */
 static void begin_save(struct ckpt_saver *saver, uint64_t step, const char *state_json,
                        uint64_t begun_ns)

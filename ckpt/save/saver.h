@@ -18,7 +18,7 @@
 #include <pthread.h>
 
 struct ckpt_saver {
-    /* Down to commit: immutable after open. Pointers from the options are borrowed. */
+    /* Immutable after open, down to commit. Pointers from the options are borrowed. */
     struct io *io;
     struct nodes nodes;
     struct io_lock *lock; /* on a node's first rank */
@@ -32,21 +32,22 @@ struct ckpt_saver {
     struct global_plan global;
     struct snapshot snapshot;
     struct image_writer image; /* used by the writer while a save is due */
-    unsigned prefaulted_count; /* the writer's; number of buffers passed to staging_prefault */
+    unsigned
+        prefaulted_count; /* used by the writer; number of buffers passed to staging_prefault */
     struct commit commit;
-    struct trace_track *track; /* the writer's; NULL: no trace */
+    struct trace_track *track; /* used by the writer; NULL: no trace */
     pthread_t thread;
     bool has_thread;
 
-    _Atomic uint64_t blocked_ns; /* the caller's */
+    _Atomic uint64_t blocked_ns; /* while the caller was blocked */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool save_due, quit; /* from here on guarded by mutex */
     uint64_t step, begun_ns;
     struct str state_json; /* used by the writer while save_due */
-    /* Why this rank refused the save. Its caller gets the error at once, other ranks when they
-     * agree on the save. */
+    /* Why this rank refused the save. Its caller gets the error at once. Other ranks get it when
+     * they agree on the save. */
     int refused_status;
     struct err refused_detail;
     int status; /* status of the last save, until it is returned */

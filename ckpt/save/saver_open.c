@@ -52,9 +52,8 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
         return err_set(err, -ENOMEM, "out of memory for a saver");
     saver->layout_kind = options->layout;
     if (options->layout == CKPT_CONSOLIDATED && options->per_node) {
-        err_set(err, -EINVAL, "checkpoint: the layout full needs one folder that all ranks share");
-        err_advise(
-            err, "let all nodes share the folder of checkpoints, or save with the layout sharded");
+        err_set(err, -EINVAL, "checkpoint: the full layout needs one folder that all ranks share");
+        err_advise(err, "let all nodes share the folder of checkpoints, or use the sharded layout");
         return -EINVAL;
     }
     return 0;
@@ -146,7 +145,7 @@ int ckpt_saver_open(const struct ckpt_saver_options *options, const struct ckpt_
                     uint64_t tensors_count, struct ckpt_saver **ret_saver, struct err *err)
 {
     struct nodes nodes = {0};
-    /* First, so that later failures here reach the other ranks. */
+    /* First, so that other ranks learn of later failures here. */
     int status = nodes_init(&nodes, options, err);
     if (status) {
         nodes_deinit(&nodes);

@@ -1,19 +1,19 @@
 /*
- * snapshot — preserves the bytes of a file image from the start of a save while their owner changes
- * the arrays.
+ * snapshot — preserves a file image as it was when the save began, while the owner changes the
+ * arrays.
  *
  * Copy before update: arrays change only after snapshot_before_update(group). The writer reads
  * blocks from the arrays; before a group's update the caller copies to staging what the writer has
  * not reached. The states of a block:
  *
  *     PENDING --writer--> TAKING --> TAKEN                       in a buffer of the writer
- *     PENDING --caller or writer--> COPYING --> STAGED           in a buffer that waits for it
+ *     PENDING --caller or writer--> COPYING --> STAGED           in a buffer, until taken
  *                                               STAGED --writer--> TAKEN
  *
  * While enough writes are in progress, the writer stages ahead (snapshot_stage_ahead). Pending
- * blocks are taken in the order of updates, except that the block that the caller waits for comes
- * first. A device's copy may still be queued when its block is STAGED or TAKEN; only the writer
- * waits for it (staging.h).
+ * blocks are taken in the order of updates, but a block that the caller waits for comes first. A
+ * device's copy may still be queued when its block is STAGED or TAKEN; only the writer waits for it
+ * (staging.h).
  *
  * While the caller waits for the end of the save, arrays do not change. A block that lies in one
  * array is then written in place; its buffer is only a token.
@@ -21,14 +21,14 @@
  * Invariants
  *   1. A group's bytes change only after all of its blocks are STAGED or TAKEN, and copied:
  *      before_update waits for that, or makes the stream of a queued update wait. The first group
- *      of a shared block copies all of it.
+ *      to be updated copies all of a shared block.
  *   2. A buffer has one holder at a time: the free list, the copying thread, the queue of staged
  *      buffers, or the writer.
  *   3. No thread waits forever. The caller leaves the last free buffer to the writer, so when the
  *      caller waits for a buffer, all others are staged or held by the writer. The writer takes
- *      staged blocks before pending ones and releases each when it is written. When the writer
- *      waits, the caller is copying, which waits for nothing. Device copies do not wait for queued
- *      work. A failed save ends all waits.
+ *      staged blocks before pending ones and releases each when it is written. The writer waits
+ *      only while the caller is copying, and a copy waits for nothing. Device copies do not wait
+ *      for queued work. A failed save ends all waits.
  *   4. No copy is in progress after snapshot_end, so the next save may use every buffer.
  *
  * Threads: begin and before_update from the caller, the rest from the writer; the mutex guards all
@@ -47,7 +47,7 @@
 
 enum {
     SNAPSHOT_BUFFERS_MIN = 4,
-    SNAPSHOT_RESERVED_COUNT = 1 /* buffers left to the writer */
+    SNAPSHOT_RESERVED_COUNT = 1 /* buffers that only the writer may use */
 };
 
 /* Totals of all saves. */
@@ -61,7 +61,7 @@ struct snapshot {
     const struct layout *layout; /* immutable after init, as are the next two */
     struct staging staging;
     unsigned buffers_count;
-    unsigned in_place_align; /* the writer's; 0: no block is taken in place */
+    unsigned in_place_align; /* used by the writer; 0: no block is taken in place */
 
     pthread_mutex_t mutex;
     pthread_cond_t changed;

@@ -24,7 +24,7 @@ static int open_copier(struct device *device, struct staging_copier *copier, str
     return status ? status : device->ops->event_open(device, &copier->copied, err);
 }
 
-/* Boundary bytes go through pinned memory, since the exchange uses pageable memory. */
+/* Copies boundary bytes to pinned memory, since the exchange's buffers are pageable. */
 static int open_boundary(struct staging *staging, struct err *err)
 {
     struct device *device = staging->device;

@@ -6,7 +6,7 @@
  * for it; the caller's updates stream waits for the copies. The caller itself copies from pinned
  * memory, since CUDA copies host to host before the queueing call returns.
  *
- * Threads: both may copy concurrently; snapshot decides which one holds a buffer.
+ * Threads: caller and writer may copy concurrently; snapshot decides which thread holds a buffer.
  */
 #ifndef MILLRACE_CKPT_SAVE_STAGING_H
 #define MILLRACE_CKPT_SAVE_STAGING_H
@@ -23,7 +23,7 @@ enum staging_thread { STAGING_CALLER, STAGING_WRITER, STAGING_THREADS_COUNT };
 /* One thread's copies from an asynchronous device. */
 struct staging_copier {
     struct device_stream *stream;
-    struct device_event *copied; /* follows everything queued on the stream so far */
+    struct device_event *copied; /* recorded after everything queued on the stream so far */
 };
 
 /* Immutable after init. */
@@ -55,7 +55,8 @@ static inline char *staging_buffer(const struct staging *staging, unsigned buffe
     return staging->memory + (size_t)buffer * CKPT_BLOCK_BYTES;
 }
 
-/* Makes the kernel allocate the buffer's memory now; keeps its contents. From any thread. */
+/* Makes the kernel allocate the buffer's memory now; keeps its contents. Any thread may call
+ * it. */
 void staging_prefault(const struct staging *staging, unsigned buffer);
 /* Copies the block's bytes to the buffer, except those from other ranks, and zero-pads them to a
  * multiple of IO_ALIGN_BYTES. Complete after staging_await. */

@@ -243,8 +243,8 @@ static int open_source(struct copy *copy)
     return status;
 }
 
-/* Locks out readers of the step to be replaced; -EBUSY if it has one. *ret_lock is NULL if there is
- * nothing to read. */
+/* Locks out readers of the step to be replaced; -EBUSY if a reader is open. *ret_lock is NULL if
+ * the step cannot be read. */
 static int lock_target(struct copy *copy, struct io_shared_lock **ret_lock)
 {
     struct io *io = copy->options->target_io;
@@ -271,14 +271,14 @@ static int check_target(struct copy *copy)
         return -EEXIST;
     }
     int status =
-        folder_check_name(o->target_io, copy->target, copy->err); /* it may be the only copy */
+        folder_check_name(o->target_io, copy->target, copy->err); /* a misnamed step is kept */
     if (!status)
         status = lock_target(copy, &lock);
     io_unlock_shared(o->target_io, lock);
     return status;
 }
 
-/* Sweeps it, as a saving run does. */
+/* Also sweeps the folder, like a saving run. */
 static int lock_folder(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;

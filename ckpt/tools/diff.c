@@ -1,8 +1,8 @@
 /*
  * diff — see diff.h.
  *
- * The tensors with the same dtype and shape on both sides form two streams (tensor_stream.h), whose
- * buffers always hold corresponding elements. Other tensors are only reported.
+ * The tensors with the same dtype and shape on both sides form two streams (tensor_stream.h). The
+ * streams' buffers always hold corresponding elements. Other tensors are only reported.
  */
 #include "ckpt/tools/diff.h"
 
@@ -130,7 +130,7 @@ struct position {
     uint64_t index, done_bytes;
 };
 
-/* Compares the next bytes of both streams, which may span several tensors. */
+/* Compares the next bytes of both streams. They may span several tensors. */
 static void compare_block(struct diff_job *job, struct position *position, size_t bytes)
 {
     for (size_t at = 0; at < bytes;) {

@@ -39,7 +39,7 @@ struct diff_tensor {
     struct element largest_a, largest_b;
 };
 
-/* One of the two sections with tensors. */
+/* Counts for the model or the optimizer section. */
 struct diff_section {
     uint64_t compared_count; /* tensors with the same dtype and shape on both sides */
     uint64_t compared_bytes; /* per side */
@@ -71,8 +71,8 @@ struct diff_options {
     void *progress_context;
 };
 
-/* Blocks. -ENOENT also if nothing is selected on either side; else the errors of ckpt_reader_open
- * and ckpt_reader_load. */
+/* Blocks. -ENOENT also if nothing is selected on either side. Also fails like ckpt_reader_open and
+ * ckpt_reader_load. */
 int diff_open(const struct diff_side *a, const struct diff_side *b,
               const struct diff_options *options, struct diff **ret_diff, struct err *err);
 void diff_close(struct diff *diff); /* NULL is fine */

@@ -11,13 +11,13 @@
 
 #include "ckpt/ckpt.h"
 
-/* Like ckpt_prune, for a caller that holds the folder's lock (NULL for a dry run), which is checked
+/* Like ckpt_prune, for a caller that holds the folder's lock (NULL for a dry run). Checks the lock
  * before each removal. saved_step: always kept; UINT64_MAX: none. */
 int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_options *options,
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
 /* Removes a step or a backup if the folder's lock is still held and the step has no reader. Sets
- * *ret_is_read if it has one. */
+ * *ret_is_read if the step has one. */
 int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
                         struct err *err);
 

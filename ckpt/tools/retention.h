@@ -22,7 +22,7 @@ struct retention_step {
     unsigned reasons; /* out: bits of enum ckpt_keep_reason; 0: removed */
 };
 
-/* steps: ascending, without duplicates. Of equal steps the earlier is better. */
+/* steps: ascending, without duplicates. Of steps with equal metrics, the earlier is better. */
 void retention_decide(const struct ckpt_keep_rules *keep, struct retention_step *steps,
                       size_t count);
 

@@ -102,7 +102,7 @@ static void scan_runs(void *context, size_t tile, unsigned worker)
     pthread_mutex_unlock(&scan->mutex);
 }
 
-/* One thread per CPU of this share, but few enough for about two runs each. */
+/* At most one thread per CPU of this share, and about two or more runs per thread. */
 static unsigned count_threads(const struct scan_options *options)
 {
     uint64_t useful = options->bytes / (2 * SCAN_RUN_BLOCKS * (uint64_t)CKPT_BLOCK_BYTES) + 1;

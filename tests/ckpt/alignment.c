@@ -1,6 +1,6 @@
 /*
- * Tests that arrays at any address are saved and loaded completely: blocks aligned for the disk are
- * transferred without a copy, others through one.
+ * Tests that arrays at any address are saved and loaded completely: disk-aligned blocks are
+ * transferred directly, others through a copy.
  */
 #include "ckpt/format/manifest.h"
 #include "io/faults/io_fault.h"
@@ -59,7 +59,7 @@ static void save(const struct placed_arrays *arrays, uint64_t step)
     ckpt_saver_before_update(saver, 0);
     memset(arrays->tensors[0].data, 0xEE, ARRAY_BYTES);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    /* nothing reads from there any more */
+    /* the save no longer reads it */
     memset(arrays->memory, 0xEE, (size_t)ARRAYS * ROOM_BYTES);
     ckpt_saver_close(saver);
 }

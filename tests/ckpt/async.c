@@ -42,7 +42,7 @@ static void update(struct arrays *arrays, uint32_t group, uint64_t step)
     }
 }
 
-/* Who releases the disk, which is blocked at the first write of every save. */
+/* When the disk is released. It is blocked at the first write of every save. */
 enum release {
     /* the caller, once all arrays hold the next step: what is not written yet must have been
      * copied */
@@ -134,7 +134,7 @@ static void with_tiny_staging_the_caller_waits_and_saves_hold_their_instant(void
     assert_int_equal(train(saver, &arrays, WHEN_CALLER_WAITS, true), STEPS);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
     assert_int_equal(stats.saves_count, STEPS);
-    /* of the four buffers, one is held at the disk and one is left to the writer: two were filled
+    /* of the four buffers, one is being written and one is reserved for the writer: two were filled
      * before the wait */
     assert_true(stats.copied_bytes >= STEPS * 2 * CKPT_BLOCK_BYTES);
     assert_true(stats.buffer_waits_count >= STEPS);

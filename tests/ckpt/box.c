@@ -86,7 +86,7 @@ static void run_copies_equal_elementwise_copies(void **state)
         uint64_t end = 0;
         for (struct box_runs_cursor run = box_runs_first(&runs); run.left > 0;
              box_runs_next(&runs, &run)) {
-            assert_true(run.source >= end); /* offsets rise */
+            assert_true(run.source >= end); /* offsets increase */
             end = run.source + runs.run_bytes;
             memcpy((char *)to + run.target, (char *)from + run.source, runs.run_bytes);
         }

@@ -1,17 +1,17 @@
-"""cast_case.py FOLDER: for each FOLDER/FROM.TO.in and .out, whether .out is .in rounded to nearest, ties to even.
+"""cast_case.py FOLDER: checks for each FOLDER/FROM.TO.in that .out is .in rounded to nearest, ties to even.
 
-The values of the formats of 8 and 16 bits come from their definitions, and which one is nearest from comparing with the numbers half
-way between neighbours, which a double holds; F32 and F16 are numpy's besides, and BF16 torch's where there is torch.
+Derives the values of the 8-bit and 16-bit formats from their definitions, and finds the nearest one by comparing with the midpoints,
+which a double represents exactly. Also compares F32 and F16 with numpy, and BF16 with torch if installed.
 """
 import pathlib, sys
 import numpy as np
 
-np.seterr(over="ignore", invalid="ignore")  # values that overflow and signaling NaNs are intended
+np.seterr(over="ignore", invalid="ignore")  # overflow and signaling NaNs are intended
 FORMATS = {"F16": (5, 10, True), "BF16": (8, 7, True), "F8_E5M2": (5, 2, True), "F8_E4M3": (4, 3, False)}
 
 
 def values_of(exponent_bits, fraction_bits, has_infinity):
-    """Those of all non-negative codes, nan where there is no number."""
+    """The values of all non-negative codes; nan for codes that are not numbers."""
     bias, codes = 2 ** (exponent_bits - 1) - 1, np.arange(2 ** (exponent_bits + fraction_bits))
     exponent, fraction = codes >> fraction_bits, codes & (1 << fraction_bits) - 1
     values = np.where(exponent == 0, np.ldexp(fraction, 1 - bias - fraction_bits), np.ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits))
@@ -32,10 +32,10 @@ def decode(raw, dtype):
 
 
 def nearest(values, dtype):
-    """The codes without sign; -1 where it is no number."""
+    """The nearest codes, without sign; -1 for NaN."""
     table = values_of(*FORMATS[dtype])
     finite = table[np.isfinite(table)]
-    above = 2 * finite[-1] - finite[-2]  # the value that the next code would have if it were a number
+    above = 2 * finite[-1] - finite[-2]  # the next code's value if it were a number
     middles = (np.append(finite[1:], above) + finite) / 2
     magnitude = np.abs(values)
     below, at_most = np.searchsorted(middles, magnitude, "left"), np.searchsorted(middles, magnitude, "right")

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Split as in layouts.h, with none replicated, so that each rank reads only its own file. With up
- * to four ranks, each has rows beyond the first block of its file. */
+/* Split as in layouts.h, without replicated arrays, so that each rank reads only its own file. With
+ * up to four ranks, each has rows beyond the first block of its file. */
 static const struct array_spec specs[] = {{"rows", DTYPE_F32, "409x3000", 0},
                                           {"columns", DTYPE_F32, "102x204", 0},
                                           {"blocks", DTYPE_U16, "6x7x66", 0},
@@ -91,7 +91,7 @@ static int open_step(struct stage *stage, const struct ckpt_find_options *option
     return ckpt_reader_open_collective(stage->io, stage->folder, options, world, reader, &log, err);
 }
 
-/* Loads this rank's part of the arrays. *is_right: whether it matches the step. */
+/* Loads this rank's part of the arrays. *ret_is_right: whether the arrays match the step. */
 static int load_step(struct stage *stage, struct ckpt_reader *reader, bool *ret_is_right,
                      struct err *err)
 {
@@ -140,7 +140,7 @@ static void flip(const char *path, long offset)
     ranks_barrier();
 }
 
-/* Checks that rank's error message, which other ranks prefix with its number. */
+/* Checks the rank's error message. Other ranks prefix it with the rank's number. */
 static void check_message(const struct err *err, int rank, const char *what, const char *path)
 {
     char expected[ERR_TEXT_BYTES_MAX] = "";

@@ -102,7 +102,7 @@ static void save(const struct stage *stage, const char *folder, enum ckpt_layout
     ckpt_saver_close(saver);
 }
 
-/* Checks loads by that many ranks, simulated one after another on this rank. */
+/* Checks loads by `ranks` ranks, simulated one after another on this rank. */
 static void check_loads(const struct stage *stage, const char *step, int ranks)
 {
     struct err err = {0};
@@ -308,8 +308,7 @@ static void per_node_folders_refuse_the_consolidated_layout(void **state)
 
 enum { SIMULATED_RANKS_MAX = 4 };
 
-/* A rank that knows what the others hold computes alone the plan that all ranks compute
- * together. */
+/* Given all ranks' arrays, one rank computes the same plan alone. */
 static void a_simulated_plan_equals_the_collective_one(void **state)
 {
     (void)state;

@@ -152,7 +152,7 @@ static void a_file_resized_after_the_manifest_was_read_is_named(void **state)
     }
 }
 
-/* A backend for reading a step while another run saves it again, through the sound backend, just
+/* A backend that simulates another run: it saves the step again through the real backend just
  * before the array file is opened or stat'ed. */
 static struct io_ops overtaken_ops;
 static struct io_name_ops overtaken_names;

@@ -1,6 +1,6 @@
 /*
- * Tests ranks that write a shared file from arrays on a device that queues work: the boundary bytes
- * that ranks exchange are those at the save, although updates are queued right after it.
+ * Tests ranks that write a shared file from arrays on a device that queues work: the exchanged
+ * boundary bytes have their values at the save, although updates are queued right after it.
  */
 #include "tests/ckpt/fixture.h"
 #include "tests/ckpt/steps.h"
@@ -26,7 +26,7 @@ struct rank {
     void *contents[STEPS + 2][ARRAYS];
 };
 
-/* Device memory holding those bytes; NULL: zeros. */
+/* Returns device memory holding the bytes (NULL: zeros). */
 static void *make_memory(const struct rank *rank, const void *bytes, uint64_t bytes_count)
 {
     struct err err;

@@ -1,9 +1,9 @@
-"""diff_case.py SEED A B: two safetensors files, written by hand, of tensors of every dtype, some of whose elements differ;
-prints what a comparison should find, a tensor a line:
+"""diff_case.py SEED A B: writes two safetensors files with tensors of every dtype, in which some elements differ;
+prints the expected comparison, one tensor per line:
 
     NAME DIFFERENT_COUNT NAN_COUNT LARGEST AT VALUE_A VALUE_B
 
-Bits decide what differs, Python's own arithmetic by how much. Values of 8 bits are decoded by the definition of their format.
+Elements differ if their bits differ; Python's own arithmetic computes the distance. Decodes 8-bit values by their format's definition.
 """
 import json, math, struct, sys
 import numpy as np

@@ -118,7 +118,7 @@ static const char *mount_tmpfs(const char *options)
     return point;
 }
 
-/* Mounts a new ext4 file system from an image of that many MiB. */
+/* Mounts a new ext4 file system from an image of `mebibytes` MiB. */
 static const char *mount_ext4(const char *image, int mebibytes, const char *options)
 {
     const char *point = mount_point();
@@ -208,7 +208,7 @@ static void a_read_only_remount_fails_the_save_and_keeps_the_last_step(void **st
     if (test_run(
             "dev=$(findmnt -no SOURCE '%s') && [ -w /sys/fs/ext4/${dev##*/}/trigger_fs_error ]",
             place))
-        test_skip("this kernel's ext4 can't be reports_count to fail");
+        test_skip("this kernel's ext4 cannot be made to fail");
     check_fault(&fault, true);
     unmount(place);
 }
@@ -307,7 +307,7 @@ static void an_unwritable_folder_fails_saves_until_it_is_writable(void **state)
     enum { NOBODY = 65534 };
     bool is_root = geteuid() == 0; /* permissions do not apply to root */
     if (is_root && (chown(folder, NOBODY, NOBODY) || seteuid(NOBODY)))
-        test_skip("root, and can't be another");
+        test_skip("root cannot change users here");
     bool reaches = access(folder, W_OK) == 0 || faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0;
     struct disk_fault fault = {.place = folder, .inject = forbid, .repair = allow, .code = -EACCES};
     if (reaches && faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
@@ -315,7 +315,7 @@ static void an_unwritable_folder_fails_saves_until_it_is_writable(void **state)
     if (is_root)
         assert_int_equal(seteuid(0), 0);
     if (!reaches)
-        test_skip("the build folder is not for other users");
+        test_skip("other users cannot access the build folder");
 }
 
 int main(void)

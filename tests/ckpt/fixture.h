@@ -32,7 +32,7 @@ struct arrays arrays_make(const struct array_spec *specs, uint64_t count);
 /* Unusual shapes: scalars, empty arrays, odd sizes, all dtypes, and one array larger than several
  * blocks. */
 struct arrays arrays_odd(void);
-/* The same shapes in new, zeroed memory. */
+/* Returns zeroed arrays of the same shapes. */
 struct arrays arrays_like(const struct arrays *other);
 void arrays_free(struct arrays *arrays);
 uint64_t array_bytes(const struct ckpt_tensor *tensor);
@@ -41,7 +41,7 @@ void arrays_fill(struct arrays *arrays, uint64_t seed);
 void arrays_fill_group(struct arrays *arrays, uint32_t group, uint64_t seed);
 bool arrays_equal(const struct arrays *a, const struct arrays *b);
 
-/* A single-rank saver in the folder, with default memory options. */
+/* Opens a single-rank saver in the folder, with default memory options. */
 struct ckpt_saver *fixture_open(struct io *io, const char *folder, const struct arrays *arrays);
 /* Saves and waits. */
 void fixture_save(struct ckpt_saver *saver, uint64_t step);

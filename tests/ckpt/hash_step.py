@@ -1,4 +1,4 @@
-"""The section hashes of a step of one rank, computed by the documents alone: prints model, optimizer, loader."""
+"""Computes the section hashes of a one-rank step from the documentation alone; prints model, optimizer, loader."""
 import ctypes, json, struct, sys
 
 

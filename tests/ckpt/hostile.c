@@ -1,7 +1,7 @@
 /*
  * hostile — tests that data from another rank in collective saves and loads is validated before
- * use. The test acts as that rank: it sends the same data as this rank, except in one gather, whose
- * data it corrupts.
+ * use. The test acts as that rank. It sends the same data as this rank, but corrupts it in one
+ * gather.
  */
 #include "ckpt/save/local_plan.h"
 #include "tests/ckpt/steps.h"
@@ -90,8 +90,8 @@ static int find(struct err *err)
     return ckpt_find_collective(io, folder, &any, &world, path, &step, NULL, err);
 }
 
-/* Corrupts each gather in turn, asserts that no corrupt one is accepted, and returns their
- * number. */
+/* Corrupts each gather in turn, asserts that none is accepted, and returns the number of gathers.
+ * */
 static int check_gathers(int (*run_collective)(struct err *err))
 {
     for (int gather = 1; gather <= GATHERS_MAX; gather++) {

@@ -1,6 +1,6 @@
 /*
- * keeping — tests which steps a folder holds: a single owner, the last N, and steps that are saved
- * again.
+ * keeping — tests a folder of steps: its single owner, retention of the last N steps, and steps
+ * that are saved again.
  */
 #include "ckpt/format/manifest.h"
 #include "io/faults/io_fault.h"

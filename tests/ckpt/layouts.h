@@ -8,7 +8,7 @@
 
 #include "tests/ckpt/fixture.h"
 
-/* tensors: one for each in global, holding a copy of the rank's box; free them with layouts_free.
+/* tensors: one per array in global, each a copy of the rank's box; free them with layouts_free.
  * Names are borrowed from global. */
 void layouts_take(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks);
 /* Copies the box (start, extent) of the global array into new memory, element by element. */

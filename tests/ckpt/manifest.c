@@ -99,7 +99,7 @@ static void chunks_that_do_not_tile_are_refused(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err err = {0};
         if (parse_chunks(wrong[i], &err) != -EBADMSG)
-            fail_msg("case %zu was taken", i);
+            fail_msg("case %zu was accepted", i);
     }
     struct err err = {0};
     assert_ok(parse_chunks(CHUNK(4904, 0, 0, 4, 6), &err), &err); /* just within the file */

@@ -117,7 +117,7 @@ static void find_rank(void *context, struct comm *comm)
                         FIXTURE_PATH_BYTES - 1);
 }
 
-/* Asserts that every rank finds that step, and finds its own boxes of the current arrays in its
+/* Asserts that every rank finds the step and loads its own boxes of the current arrays from its
  * node's folder. */
 static void check_found(struct run *run, uint64_t step)
 {
@@ -257,8 +257,8 @@ static void a_step_that_nodes_do_not_share_is_skipped(void **state)
     arrays_free(&run.global);
 }
 
-/* Each operation of each rank fails once. The other node is then left as it would be if the rank
- * died there. */
+/* Fails each operation of each rank once. This leaves the other node as if the rank had died there.
+ * */
 static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
 {
     (void)state;
@@ -311,7 +311,7 @@ static void save_on_one_node(struct run *run, uint64_t step, uint64_t seed)
         assert_true(run->statuses[r] < 0);
 }
 
-/* There is no earlier step: the step's first save is the one that all nodes have. */
+/* There is no earlier step: only the step's first save is on all nodes. */
 static void a_step_replaced_on_one_node_only_leaves_the_earlier_save(void **state)
 {
     (void)state;

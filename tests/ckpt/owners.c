@@ -1,6 +1,6 @@
 /*
- * owners — tests two runs, in real processes, that compete for one folder: with a lease, one takes
- * over from another that slept, whose save can then no longer commit.
+ * owners — tests two runs, in real processes, that compete for one folder: with a lease, one run
+ * takes over from a sleeping run. The sleeper's save can then no longer commit.
  */
 #include "io/faults/io_fault.h"
 #include "tests/ckpt/steps.h"
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What a sleeper reports: that it has reached the held operation; later, the results of its save
- * and of the next one. */
+/* A sleeper reports twice: when it reaches the held operation, and later with the results of its
+ * save and the next one. */
 struct sleeper_report {
     int status, status_of_next;
     struct err detail;

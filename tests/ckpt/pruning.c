@@ -201,7 +201,7 @@ static double loss_of_step_5(void)
     return loss;
 }
 
-/* As if a run was stopped before an evaluation and made it after resuming. */
+/* Simulates a run that stopped before an evaluation and ran it after resuming. */
 static void a_backup_with_the_same_arrays_is_removed(void **state)
 {
     (void)state;

@@ -76,8 +76,8 @@ static int save(struct comm *world, char **words, int count, bool per_node, stru
     return status;
 }
 
-/* The limit on bytes read when whole rows are read: the rows' bytes, plus two shared blocks for
- * each chunk that they overlap. */
+/* Limit on bytes read for whole rows: the rows' bytes, plus two shared blocks for each chunk that
+ * they overlap. */
 static uint64_t read_bytes_max(const struct ckpt_reader *reader, const struct ckpt_tensor *tensor)
 {
     const struct manifest_tensor *saved =

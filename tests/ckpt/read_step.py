@@ -1,4 +1,4 @@
-"""Reads a step by the documents alone: STEP FOLDER, where FOLDER/names and FOLDER/N.raw say what must be in it."""
+"""read_step.py STEP FOLDER: reads a step using only the documentation; FOLDER/names and FOLDER/N.raw hold the expected contents."""
 import json, struct, sys
 
 step, folder = sys.argv[1:]

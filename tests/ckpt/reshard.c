@@ -64,7 +64,7 @@ static void save_rank(void *context, struct comm *comm)
     save->statuses[comm->rank] = status;
 }
 
-/* Loads and compares each rank's part in a layout for that many ranks. */
+/* Loads and compares each rank's part in a layout for `ranks` ranks. */
 static void check_layout(const char *path, const struct arrays *global, int ranks)
 {
     struct err err = {0};

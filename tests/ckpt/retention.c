@@ -1,6 +1,6 @@
 /*
- * retention — tests which steps are kept, using tables and by comparison with an independent
- * definition on random folders.
+ * retention — tests which steps are kept, with tables, and against an independent implementation on
+ * random folders.
  */
 #include "ckpt/tools/retention.h"
 

@@ -1,5 +1,5 @@
 /*
- * Tests safetensors headers: which are refused, and that what is written can be read.
+ * Tests safetensors headers: malformed headers are refused, and written headers can be read.
  */
 #include "ckpt/format/safetensors.h"
 #include "base/bytes.h"

@@ -365,7 +365,7 @@ static void a_state_that_is_not_a_json_object_is_refused(void **state)
     arrays_free(&arrays);
 }
 
-/* Writes {"a":{"a": ... {}}}, nested that many levels deep. */
+/* Writes {"a":{"a": ... {}}}, nested `levels` deep. */
 static void nest(char *text, int levels)
 {
     for (int i = 0; i < levels; i++, text += 5)

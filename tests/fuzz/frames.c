@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     if (bytes > INPUT_BYTES_MAX || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair))
         return 0;
     peer.socket = pair[0];
-    /* the first ones after the input arrives, the rest before */
+    /* the first receives start after the input arrives, the others before */
     for (int i = 0; i < AWAITED; i++) {
         awaited[i] = (struct tcp_message){
             .data = taken[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};

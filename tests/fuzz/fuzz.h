@@ -31,8 +31,8 @@ static inline char *fuzz_text(const uint8_t *data, size_t bytes)
     return text;
 }
 
-/* A read-only backend in which every path names one file with these bytes, which are borrowed. The
- * caller owns the struct. */
+/* A read-only backend in which every path names one file with the borrowed bytes. The caller owns
+ * the struct. */
 struct memory_io {
     struct io io;
     const uint8_t *data;
@@ -40,7 +40,7 @@ struct memory_io {
 };
 void memory_io_init(struct memory_io *memory, const uint8_t *data, size_t bytes);
 
-/* Makes every query that an index supports; aborts unless all results lie within the archive. */
+/* Runs every query that an index supports; aborts unless all results lie within the archive. */
 void fuzz_walk_index(const struct shard_index *index, uint64_t archive_end);
 
 #endif

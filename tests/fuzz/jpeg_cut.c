@@ -1,6 +1,6 @@
 /*
- * jpeg_cut — fuzz target: parts cut out of a JPEG (image/jpeg/jpeg_cut.h) and out of its tiled
- * version (jpeg_tile) equal those of the whole image if that decodes without a warning.
+ * jpeg_cut — fuzz target: if a JPEG decodes without a warning, parts cut out of it
+ * (image/jpeg/jpeg_cut.h) and out of its tiled version (jpeg_tile) equal those of the whole image.
  *
  * Skips large images only to save time.
  */
@@ -33,8 +33,7 @@ static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *s
     }
 }
 
-/* Compares parts of one file with the whole of another. whole: NULL if it does not decode without a
- * warning. */
+/* Compares parts of the file with the whole image. whole: NULL if its decoding gave a warning. */
 static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
 {
     for (uint32_t i = 0; i < PARTS; i++) {
