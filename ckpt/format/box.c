@@ -52,7 +52,7 @@ bool box_intersect(const struct box *a, const struct box *b, struct box *ret_ove
 }
 
 /* Compares fields, since padding and dimensions beyond rank are undefined. */
-bool box_is_same(const struct box *a, const struct box *b)
+bool box_equals(const struct box *a, const struct box *b)
 {
     bool same = a->rank == b->rank;
     for (uint32_t d = 0; d < a->rank && same; d++)
@@ -60,7 +60,7 @@ bool box_is_same(const struct box *a, const struct box *b)
     return same;
 }
 
-struct box box_whole(const uint64_t *shape, uint32_t rank)
+struct box box_from_shape(const uint64_t *shape, uint32_t rank)
 {
     struct box box = {.rank = rank};
     for (uint32_t d = 0; d < rank; d++)

@@ -27,8 +27,8 @@ int box_shape_bytes(const uint64_t *shape, uint32_t rank, enum dtype dtype, uint
 int box_check(const struct box *box, const uint64_t *shape);
 /* False if they share no element. Both must have the same rank; scalars always overlap. */
 bool box_intersect(const struct box *a, const struct box *b, struct box *ret_overlap);
-bool box_is_same(const struct box *a, const struct box *b);
-struct box box_whole(const uint64_t *shape, uint32_t rank);
+bool box_equals(const struct box *a, const struct box *b);
+struct box box_from_shape(const uint64_t *shape, uint32_t rank);
 struct box box_make(const uint64_t *start, const uint64_t *extent, uint32_t rank);
 /* Returns the largest box that consists of the first elements of the flat range begin..end; begin <
  * end <= volume. Repeated calls, each from the previous end, cover the range in at most 2 * rank -

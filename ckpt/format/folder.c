@@ -63,7 +63,7 @@ bool folder_expects_file(struct io *io, const char *step_path, const struct mani
 {
     char path[IO_PATH_BYTES_MAX];
     struct io_stat info;
-    return !file->elsewhere || io_join_path(step_path, file->name, path, NULL) != 0 ||
+    return !file->is_elsewhere || io_join_path(step_path, file->name, path, NULL) != 0 ||
            io->names->stat(io, path, &info, NULL) != -ENOENT;
 }
 

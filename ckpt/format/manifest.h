@@ -39,7 +39,7 @@ struct manifest_file {
     uint32_t *block_crc32c; /* [blocks_count]; NULL: none */
     /* Identity when the header was read; only for a file without checksums. */
     struct io_identity identity;
-    bool elsewhere; /* in another node's folder; may be absent here */
+    bool is_elsewhere; /* in another node's folder; may be absent here */
 };
 
 /* Whether comparisons of saves ignore this key of the state. */

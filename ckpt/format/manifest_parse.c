@@ -95,7 +95,7 @@ static int parse_file(struct json_t *node, const char *path, uint32_t *crcs,
         strlen(file.name) >= IO_NAME_BYTES_MAX)
         return entry_error(path, err, "file", file.name, "not a plain name");
     const struct json_t *elsewhere = jsonx_get(node, "elsewhere");
-    if (elsewhere && jsonx_bool(elsewhere, &file.elsewhere))
+    if (elsewhere && jsonx_bool(elsewhere, &file.is_elsewhere))
         return entry_error(path, err, "file", file.name, "elsewhere is not true or false");
     file.blocks_count = manifest_blocks_count(file.size_bytes);
     if (strlen(hex) / CRC_DIGITS != file.blocks_count || strlen(hex) % CRC_DIGITS != 0)

@@ -45,7 +45,7 @@ static void write_file(struct jsonx_writer *json, const struct manifest_file *fi
     for (uint64_t i = 0; i < file->blocks_count; i++)
         add_hex32(json->out, file->block_crc32c[i]);
     str_add_text(json->out, "\"");
-    if (file->elsewhere)
+    if (file->is_elsewhere)
         jsonx_write_bool(json, "elsewhere", true);
     jsonx_end_object(json);
 }

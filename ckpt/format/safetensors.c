@@ -242,7 +242,7 @@ static int refuse_pickle(const unsigned char length[LENGTH_BYTES], const char *p
 {
     if (memcmp(length, "PK\3\4", 4) != 0 && memcmp(length, "\x80\x02\x8a\x0a", 4) != 0)
         return 0;
-    err_set(err, -EBADMSG, "this is a PyTorch file, which is a pickle");
+    err_set(err, -EBADMSG, "this is a PyTorch pickle file");
     err_at(err, path, 0);
     err_expected(err, "safetensors");
     err_advise(err, "save its tensors with PyTorch: safetensors.torch.save_file(torch.load(PATH, "

@@ -30,7 +30,7 @@ struct blocks {
     struct io_file **files; /* [files_count]; NULL: not open */
     unsigned open_count;
     char *memory;
-    struct block_slot slots[BLOCKS_AHEAD];
+    struct block_slot slots[BLOCKS_AHEAD_MAX];
     uint64_t submitted, taken; /* totals over all walks */
     struct block_slot *last;   /* its buffer holds the last block taken; NULL: none */
 };
@@ -42,9 +42,9 @@ int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks
         return err_set(err, -ENOMEM, "not enough memory to read a checkpoint");
     blocks->options = *options;
     if (options->ahead == 0)
-        blocks->options.ahead = BLOCKS_AHEAD;
+        blocks->options.ahead = BLOCKS_AHEAD_MAX;
     unsigned ahead = blocks->options.ahead;
-    assert(ahead <= BLOCKS_AHEAD);
+    assert(ahead <= BLOCKS_AHEAD_MAX);
     blocks->files = calloc(options->manifest->files_count + 1, sizeof(struct io_file *));
     blocks->memory = aligned_alloc(IO_ALIGN_BYTES, (size_t)ahead * CKPT_BLOCK_BYTES);
     int status = 0;
@@ -128,7 +128,7 @@ static int ensure_file_open(struct blocks *blocks, uint32_t file, struct err *er
     int status = file_path(blocks, file, path, err);
     if (!status)
         status = io->ops->file_open(io, path, &blocks->files[file], err);
-    if (status == -ENOENT && blocks->options.manifest->files[file].elsewhere)
+    if (status == -ENOENT && blocks->options.manifest->files[file].is_elsewhere)
         err_advise(err, "another node wrote it to its own folder: copy the files of this step from "
                         "all nodes into one folder, and read that folder");
     if (status)
@@ -210,9 +210,10 @@ static void start_read(struct blocks *blocks, struct block_slot *slot,
 
 static void wait_for(struct blocks *blocks, struct block_slot *slot)
 {
-    struct io_request *done[BLOCKS_AHEAD];
+    struct io_request *done[BLOCKS_AHEAD_MAX];
     while (!slot->done) {
-        int count = blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD, 1, IO_FOREVER);
+        int count =
+            blocks->options.io->ops->reap(blocks->queue, done, BLOCKS_AHEAD_MAX, 1, IO_FOREVER);
         for (int i = 0; i < count; i++)
             ((struct block_slot *)done[i]->user)->done = true;
         if (count < 0) { /* the queue is broken; closing it ends the reads in progress */

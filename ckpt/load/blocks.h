@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BLOCKS_AHEAD = 32, BLOCKS_FILES_OPEN_MAX = 64 };
+enum { BLOCKS_AHEAD_MAX = 32, BLOCKS_FILES_OPEN_MAX = 64 };
 
 struct block_request {
     uint32_t file;
@@ -54,7 +54,7 @@ struct blocks_options {
     const char *path;
     bool is_file;
     const struct manifest *manifest;
-    unsigned ahead; /* at most BLOCKS_AHEAD; 0: BLOCKS_AHEAD */
+    unsigned ahead; /* at most BLOCKS_AHEAD_MAX; 0: BLOCKS_AHEAD_MAX */
 };
 int blocks_open(const struct blocks_options *options, struct blocks **ret_blocks, struct err *err);
 void blocks_close(struct blocks *blocks); /* NULL is fine */

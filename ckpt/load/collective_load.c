@@ -83,7 +83,7 @@ static int exchange_reports(struct comm *comm, const char *operation, struct ran
 
 /* Returns the deciding rank: the first with a failure other than damage, else the first with
  * damage. -1: none. */
-static int first_failure(const struct rank_report *all, int ranks)
+static int find_failed_rank(const struct rank_report *all, int ranks)
 {
     int first = -1;
     for (int r = 0; r < ranks; r++)
@@ -94,9 +94,9 @@ static int first_failure(const struct rank_report *all, int ranks)
 }
 
 /* Returns -EBADMSG on all ranks or on none. */
-static int joint_status(const struct rank_report *all, const struct comm *comm, struct err *err)
+static int combine_statuses(const struct rank_report *all, const struct comm *comm, struct err *err)
 {
-    int first = first_failure(all, comm->ranks);
+    int first = find_failed_rank(all, comm->ranks);
     if (first < 0)
         return 0;
     const struct rank_report *own = &all[comm->rank], *failed = &all[first];
@@ -297,7 +297,7 @@ static int compare_reports(struct collective_search *search, struct err *err)
 {
     const struct rank_report *all = search->all;
     int ranks = search->comm->ranks, lowest = 0, highest = 0, differing_rank = -1, absent_count = 0;
-    int status = joint_status(all, search->comm, err);
+    int status = combine_statuses(all, search->comm, err);
     if (status)
         return status;
     for (int r = 0; r < ranks; r++) {
@@ -395,7 +395,7 @@ int ckpt_reader_load_collective(struct ckpt_reader *reader, struct comm *comm,
     status = exchange_reports(comm, operation, all, err);
     if (status)
         return status;
-    status = joint_status(all, comm, err);
+    status = combine_statuses(all, comm, err);
     free(all);
     return status;
 }

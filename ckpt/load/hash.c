@@ -159,7 +159,7 @@ int ckpt_hash(struct io *io, const char *path, struct ckpt_hashes *ret_hashes,
 {
     struct ckpt_reader *reader;
     struct ckpt_hashes hashes = {0};
-    int status = reader_open_any(io, path, &reader, log, err);
+    int status = reader_open_path(io, path, &reader, log, err);
     if (status)
         return status;
     struct hash_progress hashing = {.progress = progress, .bytes = total_bytes(&reader->manifest)};

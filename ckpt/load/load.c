@@ -3,7 +3,7 @@
  *
  * A wanted box and a chunk that overlaps it form an item. Items are sorted by the first byte that
  * they need. Each block is requested and taken once, in that order. An item walks its runs with two
- * cursors: one plans reads; the other copies, up to BLOCKS_AHEAD blocks behind.
+ * cursors: one plans reads; the other copies, up to BLOCKS_AHEAD_MAX blocks behind.
  *
  *     file     |   block   |   block   |   block   |
  *     items       [a     ][b ][c         ]

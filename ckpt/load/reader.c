@@ -199,8 +199,8 @@ static int open_step(struct io *io, const char *path, struct ckpt_reader **ret_r
     return status ? status : reader_open_locked(io, step_path, lock, ret_reader, err);
 }
 
-int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
-                    const struct log *log, struct err *err)
+int reader_open_path(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                     const struct log *log, struct err *err)
 {
     struct io_stat info;
     int status = io->names->stat(io, path, &info, err);

@@ -35,8 +35,8 @@ int reader_open_locked(struct io *io, const char *step_path, struct io_shared_lo
 
 /* path: a step, a folder of steps, or one safetensors file: step 0, no state, and only its header
  * is verified. log: as in ckpt_find. */
-int reader_open_any(struct io *io, const char *path, struct ckpt_reader **ret_reader,
-                    const struct log *log, struct err *err);
+int reader_open_path(struct io *io, const char *path, struct ckpt_reader **ret_reader,
+                     const struct log *log, struct err *err);
 /* Opens a reader of the same step for another thread. Borrows from the first reader; its lock
  * protects both. ahead: as in struct blocks_options. */
 int reader_clone(const struct ckpt_reader *reader, unsigned ahead, struct ckpt_reader **ret_reader,

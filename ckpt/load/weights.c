@@ -46,7 +46,7 @@ static int open_file(struct weights *weights, const char *path, const char *name
     struct weights_file *file = add_file(weights, name, err);
     if (!file)
         return -ENOMEM;
-    int status = reader_open_any(weights->io, path, &file->reader, weights->log, err);
+    int status = reader_open_path(weights->io, path, &file->reader, weights->log, err);
     if (!status)
         weights->count++;
     return status;

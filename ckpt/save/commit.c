@@ -255,7 +255,7 @@ static bool still_owns_folder(const struct commit *commit)
 }
 
 /* If the save failed because another owner swept it, returns -EBUSY, naming the owner. */
-static int owner_or_status(const struct commit *commit, int status, struct err *err)
+static int classify_failure(const struct commit *commit, int status, struct err *err)
 {
     struct err detail = {0};
     if (commit->io->locks->check(commit->lock, &detail) != -EBUSY)
@@ -272,7 +272,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     if (!status)
         status = finalize_files(commit, err);
     if (status && is_first)
-        status = owner_or_status(commit, status, err);
+        status = classify_failure(commit, status, err);
     status = collective_agree(all, status, "agreeing on a checkpoint", err);
     if (!status)
         status = global_plan_gather(commit->global, all, err);
@@ -283,7 +283,7 @@ int commit_finish(struct commit *commit, int status, const char *state_json, str
     if (!status && is_first)
         status = commit_step(commit, err);
     if (status && is_first)
-        status = owner_or_status(commit, status, err);
+        status = classify_failure(commit, status, err);
     status = collective_agree(all, status, "committing a checkpoint", err);
     leave_transaction(commit);
     if (!status && is_first && commit->exists)

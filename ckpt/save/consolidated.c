@@ -57,7 +57,7 @@ const struct manifest_file *consolidated_find_file(const struct manifest *manife
 static bool find_run(const uint64_t *shape, const struct box *box, enum dtype dtype,
                      uint64_t *ret_begin, uint64_t *ret_bytes)
 {
-    struct box whole = box_whole(shape, box->rank);
+    struct box whole = box_from_shape(shape, box->rank);
     struct box_runs runs;
     uint64_t elements;
     *ret_begin = *ret_bytes = 0;

@@ -19,7 +19,7 @@ static bool has_same_arrays(const struct manifest *a, const struct manifest *b,
     bool same = a->files_count == b->files_count && strcmp(a->numerics_id, b->numerics_id) == 0;
     for (uint64_t i = 0; i < b->files_count && same; i++) {
         const struct manifest_file *x = &a->files[i], *y = &b->files[i];
-        same = strcmp(x->name, y->name) == 0 && x->elsewhere == y->elsewhere &&
+        same = strcmp(x->name, y->name) == 0 && x->is_elsewhere == y->is_elsewhere &&
                x->size_bytes == y->size_bytes &&
                memcmp(x->block_crc32c, y->block_crc32c,
                       x->blocks_count * sizeof *x->block_crc32c) == 0;
@@ -43,17 +43,17 @@ static bool is_same_value(struct json_t *a, struct json_t *b)
 }
 
 /* Whether the new state contains the old one, apart from annotations. */
-static bool is_superseded_by(struct json_t *old, struct json_t *renewed)
+static bool is_superseded_by(struct json_t *old_state, struct json_t *new_state)
 {
     struct jsonx_member *members;
     size_t count;
     bool same = true;
-    if (jsonx_members(old, &members, &count))
+    if (jsonx_members(old_state, &members, &count))
         return false;
     for (size_t i = 0; i < count && same; i++) {
         const char *key = members[i].key;
-        same =
-            manifest_is_annotation(key) || is_same_value(members[i].value, jsonx_get(renewed, key));
+        same = manifest_is_annotation(key) ||
+               is_same_value(members[i].value, jsonx_get(new_state, key));
     }
     free(members);
     return same;
@@ -122,7 +122,7 @@ int commit_compare_existing(struct commit *commit, const char *state_json, struc
 void commit_prune_backup(const struct commit *commit, const char *state_json)
 {
     struct io_stat info;
-    bool existed = commit->comparison == COMMIT_SAME, is_read = false;
+    bool existed = commit->comparison == COMMIT_SAME, has_reader = false;
     bool has_backup = commit->io->names->stat(commit->io, commit->backup_path, &info, NULL) == 0;
     if (existed && !has_backup)
         return;
@@ -134,9 +134,9 @@ void commit_prune_backup(const struct commit *commit, const char *state_json)
                  "stay under a name " IO_TEMPORARY_PREFIX "* until the next sweep",
                  commit->path, commit->backup_path);
     else if (comparison == COMMIT_SAME_ARRAYS &&
-             prune_remove_unread(commit->io, commit->lock, commit->backup_path, &is_read, NULL) ==
-                 0 &&
-             !is_read)
+             prune_remove_unread(commit->io, commit->lock, commit->backup_path, &has_reader,
+                                 NULL) == 0 &&
+             !has_reader)
         log_line(commit->log, LOG_INFO,
                  "replaced %s, which had the same arrays and different metrics", commit->path);
     else

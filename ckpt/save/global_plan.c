@@ -109,7 +109,7 @@ static struct listed_chunk *list_rank(struct global_plan *global, const struct n
                                    .size_bytes = head->file_bytes,
                                    .blocks_count = manifest_blocks_count(head->file_bytes),
                                    .block_crc32c = global_plan_checksums(global, rank),
-                                   .elsewhere = elsewhere};
+                                   .is_elsewhere = elsewhere};
     for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk))
         *listed++ = (struct listed_chunk){local_plan_name(chunk), chunk, (uint32_t)rank,
                                           elsewhere && chunk->replicated};

@@ -27,13 +27,13 @@ int layout_check_tensor(const struct ckpt_tensor *tensor, uint32_t groups_count,
     if ((unsigned)tensor->dtype >= DTYPE_COUNT || tensor->rank > DTYPE_RANK_MAX)
         return tensor_error(err, tensor, "its dtype is unknown, or it has more than 8 dimensions");
     struct box box = box_make(tensor->start, tensor->extent, tensor->rank);
-    struct box whole = box_whole(tensor->shape, tensor->rank);
+    struct box whole = box_from_shape(tensor->shape, tensor->rank);
     uint64_t bytes;
     if (box_shape_bytes(tensor->shape, tensor->rank, tensor->dtype, &bytes) || bytes > INT64_MAX)
         return tensor_error(err, tensor, "the shape's product overflows");
     if (box_check(&box, tensor->shape))
         return tensor_error(err, tensor, "its box is not within its shape");
-    if (tensor->replicated && !box_is_same(&box, &whole))
+    if (tensor->replicated && !box_equals(&box, &whole))
         return tensor_error(err, tensor, "it is replicated, but its box is not the whole array");
     if (tensor->group >= groups_count)
         return tensor_error(err, tensor, "its group is out of range");
@@ -57,7 +57,7 @@ static int least_loaded(const uint64_t *load, int ranks)
 static struct box rank_share(const struct layout_options *options, const struct ckpt_tensor *tensor,
                              uint64_t bytes, uint64_t *load, bool *ret_is_stored_here)
 {
-    struct box box = box_whole(tensor->shape, tensor->rank);
+    struct box box = box_from_shape(tensor->shape, tensor->rank);
     uint64_t ranks = (uint64_t)options->node_ranks, rank = (uint64_t)options->node_rank;
     if (tensor->rank == 0 || tensor->shape[0] < ranks || bytes < SPREAD_BYTES_MIN) {
         int owner = least_loaded(load, options->node_ranks);

@@ -160,7 +160,7 @@ out:
 }
 
 /* Orders blocks by their lowest group; blocks without a group come last. */
-static int make_order(struct layout *layout, struct err *err)
+static int order_blocks(struct layout *layout, struct err *err)
 {
     bool *placed = calloc(layout->blocks_count, sizeof *placed);
     layout->update_order = calloc(layout->blocks_count, sizeof *layout->update_order);
@@ -192,5 +192,5 @@ int layout_build(struct layout *layout, uint32_t groups_count, struct err *err)
         status = make_blocks(layout, err);
     if (!status)
         status = make_ranges(layout, groups_count, err);
-    return status ? status : make_order(layout, err);
+    return status ? status : order_blocks(layout, err);
 }

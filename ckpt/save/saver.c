@@ -66,7 +66,7 @@ static void record_result(struct ckpt_saver *saver, int status, const struct err
 
 /* Waits until a save is due. Meanwhile prefaults staging in order of use, so that updates need not
  * wait for page faults. The mutex is held except during prefaulting. */
-static void await_due(struct ckpt_saver *saver)
+static void wait_until_save_due(struct ckpt_saver *saver)
 {
     const struct snapshot *snapshot = &saver->snapshot;
     while (!saver->save_due && !saver->quit) {
@@ -85,7 +85,7 @@ void *saver_write(void *context)
     struct ckpt_saver *saver = context;
     pthread_mutex_lock(&saver->mutex);
     for (;;) {
-        await_due(saver);
+        wait_until_save_due(saver);
         if (!saver->save_due)
             break;
         pthread_mutex_unlock(&saver->mutex);
@@ -117,7 +117,7 @@ static int take_status(struct ckpt_saver *saver, struct err *err)
 }
 
 /* Arrays do not change while the caller waits. The mutex is held. */
-static void await_idle(struct ckpt_saver *saver)
+static void wait_until_idle(struct ckpt_saver *saver)
 {
     if (saver->save_due)
         snapshot_freeze(&saver->snapshot);
@@ -177,7 +177,7 @@ int ckpt_saver_save(struct ckpt_saver *saver, uint64_t step, const char *state_j
 {
     uint64_t begun_ns = clock_now_ns();
     pthread_mutex_lock(&saver->mutex);
-    await_idle(saver);
+    wait_until_idle(saver);
     begin_save(saver, step, state_json, begun_ns);
     int status = saver->refused_status;
     if (!status)
@@ -200,7 +200,7 @@ int ckpt_saver_wait(struct ckpt_saver *saver, struct err *err)
 {
     uint64_t begun_ns = clock_now_ns();
     pthread_mutex_lock(&saver->mutex);
-    await_idle(saver);
+    wait_until_idle(saver);
     int status = take_status(saver, err);
     pthread_mutex_unlock(&saver->mutex);
     saver->blocked_ns += clock_now_ns() - begun_ns;

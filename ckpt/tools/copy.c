@@ -21,7 +21,7 @@
 
 enum {
     WRITES_MAX = 16,
-    BUFFERS = BLOCKS_AHEAD + WRITES_MAX, /* if none is free, some are being written */
+    BUFFERS = BLOCKS_AHEAD_MAX + WRITES_MAX, /* if none is free, some are being written */
 };
 
 struct copy_write {
@@ -101,7 +101,7 @@ static int begin_files(struct copy *copy, uint64_t count)
     return status;
 }
 
-static struct copy_write *free_buffer(struct copy *copy)
+static struct copy_write *find_free_buffer(struct copy *copy)
 {
     for (unsigned i = 0; i < BUFFERS; i++)
         if (!copy->writes[i].in_use)
@@ -109,7 +109,7 @@ static struct copy_write *free_buffer(struct copy *copy)
     return NULL;
 }
 
-/* Called up to BLOCKS_AHEAD blocks before take_block. */
+/* Called up to BLOCKS_AHEAD_MAX blocks before take_block. */
 static bool next_block(void *context, struct block_request *ret_request)
 {
     struct copy *copy = context;
@@ -121,7 +121,7 @@ static bool next_block(void *context, struct block_request *ret_request)
     if (copy->next_file == copy->manifest.files_count)
         return false;
     struct copy_write *buffer;
-    while (!(buffer = free_buffer(copy))) {
+    while (!(buffer = find_free_buffer(copy))) {
         copy->queue_status = reap(copy);
         if (copy->queue_status)
             return false;

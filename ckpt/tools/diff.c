@@ -19,7 +19,7 @@
 
 enum {
     DIFF_BUFFER_BYTES = 8 << 20,
-    EQUAL_BYTES = 4096, /* compared as a whole before its elements are */
+    COMPARE_BYTES = 4096, /* compared as a whole before its elements are */
 };
 
 struct diff_job {
@@ -115,8 +115,8 @@ static void compare_elements(struct diff_tensor *tensor, uint64_t first, const c
                              const char *b, size_t bytes)
 {
     size_t size = dtype_bytes(tensor->a->dtype);
-    for (size_t at = 0; at < bytes; at += EQUAL_BYTES) {
-        size_t end = at + bytes_min(EQUAL_BYTES, bytes - at);
+    for (size_t at = 0; at < bytes; at += COMPARE_BYTES) {
+        size_t end = at + bytes_min(COMPARE_BYTES, bytes - at);
         if (memcmp(a + at, b + at, end - at) == 0)
             continue;
         for (size_t i = at; i < end; i += size)
@@ -261,9 +261,9 @@ int diff_open(const struct diff_side *a, const struct diff_side *b,
     struct diff_job job = {.diff = calloc(1, sizeof *job.diff), .options = options};
     if (!job.diff)
         return err_set(err, -ENOMEM, "not enough memory to compare checkpoints");
-    int status = reader_open_any(a->io, a->path, &job.diff->a, options->log, err);
+    int status = reader_open_path(a->io, a->path, &job.diff->a, options->log, err);
     if (!status)
-        status = reader_open_any(b->io, b->path, &job.diff->b, options->log, err);
+        status = reader_open_path(b->io, b->path, &job.diff->b, options->log, err);
     if (!status)
         status = compare(&job, a, err);
     tensor_stream_deinit(&job.stream_a);

@@ -26,7 +26,7 @@ struct prune {
     struct err *err;
 };
 
-static void collect_facts(struct prune *prune, struct candidate *candidate)
+static void inspect_candidate(struct prune *prune, struct candidate *candidate)
 {
     const struct ckpt_keep_rules *keep = &prune->options->keep;
     char path[IO_PATH_BYTES_MAX];
@@ -51,12 +51,12 @@ static void collect_facts(struct prune *prune, struct candidate *candidate)
 }
 
 /* A step without a manifest has no readers. */
-int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
+int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_has_reader,
                         struct err *err)
 {
     char manifest[IO_PATH_BYTES_MAX];
     struct io_shared_lock *manifest_lock = NULL;
-    *ret_is_read = false;
+    *ret_has_reader = false;
     int status = io->locks->check(lock, err);
     if (!status)
         status = io_join_path(path, MANIFEST_NAME, manifest, err);
@@ -64,7 +64,7 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
         return status;
     status = io_lock_shared(io, manifest, true, &manifest_lock, err);
     if (status == -EBUSY) {
-        *ret_is_read = true;
+        *ret_has_reader = true;
         return 0;
     }
     if (!status || status == -ENOENT)
@@ -76,9 +76,10 @@ int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, b
 static void remove_step(struct prune *prune, struct ckpt_verdict *verdict)
 {
     struct err detail = {0};
-    bool is_read;
-    verdict->status = prune_remove_unread(prune->io, prune->lock, verdict->path, &is_read, &detail);
-    if (is_read)
+    bool has_reader;
+    verdict->status =
+        prune_remove_unread(prune->io, prune->lock, verdict->path, &has_reader, &detail);
+    if (has_reader)
         verdict->reasons = CKPT_KEPT_READ;
     if (!verdict->status)
         return;
@@ -114,7 +115,7 @@ static int remove_backup(void *context, const struct io_entry *entry)
     char path[IO_PATH_BYTES_MAX];
     struct err detail = {0};
     uint64_t step;
-    bool is_read;
+    bool has_reader;
     if (entry->kind != IO_ENTRY_FOLDER || !folder_parse_backup(entry->name, &step))
         return 0;
     for (size_t i = 0; i < prune->count; i++)
@@ -122,7 +123,7 @@ static int remove_backup(void *context, const struct io_entry *entry)
             return 0;
     int status = io_join_path(prune->folder, entry->name, path, &detail);
     if (!status)
-        status = prune_remove_unread(prune->io, prune->lock, path, &is_read, &detail);
+        status = prune_remove_unread(prune->io, prune->lock, path, &has_reader, &detail);
     if (status)
         log_err(prune->options->log, LOG_WARN, &detail,
                 "could not remove a checkpoint that was set aside");
@@ -132,7 +133,7 @@ static int remove_backup(void *context, const struct io_entry *entry)
 static int decide_and_remove(struct prune *prune, struct err *err)
 {
     for (size_t i = 0; i < prune->count; i++)
-        collect_facts(prune, &prune->candidates[i]);
+        inspect_candidate(prune, &prune->candidates[i]);
     retention_decide(&prune->options->keep, prune->complete_steps, prune->complete_count);
     const struct retention_step *complete = prune->complete_steps;
     int status = 0;

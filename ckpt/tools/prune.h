@@ -17,8 +17,8 @@ int prune_folder(struct io *io, const char *folder, const struct ckpt_prune_opti
                  struct io_lock *lock, uint64_t saved_step, struct err *err);
 
 /* Removes a step or a backup if the folder's lock is still held and the step has no reader. Sets
- * *ret_is_read if the step has one. */
-int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_is_read,
+ * *ret_has_reader if the step has one. */
+int prune_remove_unread(struct io *io, struct io_lock *lock, const char *path, bool *ret_has_reader,
                         struct err *err);
 
 #endif

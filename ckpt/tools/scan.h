@@ -2,8 +2,8 @@
  * scan — finds the bad blocks of a step with several threads.
  *
  * Threads take runs of neighboring blocks. Each thread has its own read-ahead (blocks.h). Memory:
- * at most SCAN_THREADS_MAX * BLOCKS_AHEAD blocks. Processes can share the work: each takes every
- * count-th run. A caller that needs a block's error reads the block again.
+ * at most SCAN_THREADS_MAX * BLOCKS_AHEAD_MAX blocks. Processes can share the work: each takes
+ * every count-th run. A caller that needs a block's error reads the block again.
  */
 #ifndef MILLRACE_CKPT_TOOLS_SCAN_H
 #define MILLRACE_CKPT_TOOLS_SCAN_H

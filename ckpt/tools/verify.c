@@ -30,7 +30,7 @@ struct verification {
 };
 
 /* -ESTALE if the step was saved again or removed. */
-static int report_bad(struct verification *check, const struct err *detail)
+static int report_difference(struct verification *check, const struct err *detail)
 {
     struct err cause = *detail;
     if (folder_classify_failure(check->io, check->path, check->manifest, detail->code, &cause) ==
@@ -104,7 +104,7 @@ static int take_block(void *context, const struct block_result *result)
     const char *name = find_tensor(check, result->file, result->block);
     snprintf(detail.what, sizeof detail.what, "%s%.100s%s: %.100s",
              name ? "tensor \"" : "the header", name ? name : "", name ? "\"" : "", again.what);
-    return report_bad(check, &detail);
+    return report_difference(check, &detail);
 }
 
 /* Returns the tensor's chunk in the file; NULL: none. */
@@ -129,7 +129,7 @@ static int check_entry(struct verification *check, uint32_t file, const char *pa
     err_set(&detail, -EBADMSG, "tensor \"%.100s\": the file header and the manifest differ",
             entry->name);
     err_at(&detail, path, (int64_t)entry->offset_bytes);
-    return report_bad(check, &detail);
+    return report_difference(check, &detail);
 }
 
 /* A file's header must list exactly the manifest's chunks. Another node's file may also have its
@@ -144,14 +144,14 @@ static int check_header(struct verification *check, uint32_t file)
     if (!status)
         status = safetensors_read(check->io, path, &header, &detail);
     if (status)
-        return report_bad(check, &detail);
+        return report_difference(check, &detail);
     uint64_t expected_count = 0;
     for (uint64_t i = 0; i < manifest->tensors_count; i++)
         expected_count += find_chunk(&manifest->tensors[i], file) != NULL;
     uint64_t replicas_count = 0;
     for (uint64_t i = 0; i < header.count && !status; i++) {
         const struct safetensors_entry *entry = &header.entries[i];
-        if (manifest->files[file].elsewhere &&
+        if (manifest->files[file].is_elsewhere &&
             !find_chunk(manifest_find_tensor(manifest, entry->name), file))
             replicas_count++;
         else
@@ -162,7 +162,7 @@ static int check_header(struct verification *check, uint32_t file)
         err_at(&detail, path, 0);
         err_expected(&detail, "%" PRIu64, expected_count);
         err_found(&detail, "%" PRIu64, header.count - replicas_count);
-        status = report_bad(check, &detail);
+        status = report_difference(check, &detail);
     }
     safetensors_deinit(&header);
     return status;
@@ -189,8 +189,9 @@ static int find_files(struct verification *check, uint64_t *ret_bytes, struct er
         bool has_file = folder_expects_file(check->io, check->path, &manifest->files[i]);
         check->skipped[i] = !has_file || folder_check_file(check->io, check->path,
                                                            &manifest->files[i], &detail) != 0;
-        int status =
-            has_file && check->skipped[i] && is_in_share(check, i) ? report_bad(check, &detail) : 0;
+        int status = has_file && check->skipped[i] && is_in_share(check, i)
+                         ? report_difference(check, &detail)
+                         : 0;
         if (status)
             return status;
         if (!check->skipped[i])

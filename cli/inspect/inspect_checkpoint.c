@@ -70,7 +70,7 @@ static void write_manifest(struct jsonx_writer *json, const struct manifest *man
 int inspect_checkpoint(struct inspection *in, const char *path)
 {
     struct ckpt_reader *reader = NULL;
-    int status = reader_open_any(in->io, path, &reader, in->log, in->err);
+    int status = reader_open_path(in->io, path, &reader, in->log, in->err);
     if (!status) {
         jsonx_write_string(in->json, "path", reader->path);
         write_manifest(in->json, ckpt_reader_manifest(reader));
@@ -85,7 +85,7 @@ int inspect_config(struct inspection *in, const char *path, bool as_json, struct
     struct train_config *config = malloc(sizeof *config);
     int status = config ? 0 : err_set(in->err, -ENOMEM, "out of memory for a configuration");
     if (!status)
-        status = reader_open_any(in->io, path, &reader, in->log, in->err);
+        status = reader_open_path(in->io, path, &reader, in->log, in->err);
     const struct json_t *saved_config =
         status ? NULL : jsonx_get(ckpt_reader_state(reader), "config");
     if (!status && !saved_config) {

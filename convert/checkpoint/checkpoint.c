@@ -235,7 +235,7 @@ static int hash_target(struct job *job, const char *path, struct tensors_hash *r
                        struct err *err)
 {
     struct ckpt_reader *target;
-    int status = reader_open_any(job->io, path, &target, job->options->log, err);
+    int status = reader_open_path(job->io, path, &target, job->options->log, err);
     if (status)
         return status;
     status = hash_tensors(target, match_all, NULL, NULL, &job->verify_progress, &ret_hash->count,
@@ -356,7 +356,7 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
 {
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
-    int status = reader_open_any(io, options->source, &job.reader, options->log, err);
+    int status = reader_open_path(io, options->source, &job.reader, options->log, err);
     if (!status)
         status =
             checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);

@@ -15,7 +15,7 @@ int piece_job_open(struct piece_job *job, const struct convert_checkpoint_option
                                                     .pieces_count = pieces_count};
     int status = piece_journal_open(&journal_options, &job->journal, err);
     for (unsigned w = 0; w < workers && !status; w++)
-        status = reader_clone(reader, BLOCKS_AHEAD / workers, &job->readers[w], err);
+        status = reader_clone(reader, BLOCKS_AHEAD_MAX / workers, &job->readers[w], err);
     piece_options->workers_count = workers;
     piece_options->journal = job->journal;
     piece_options->progress = options->progress;

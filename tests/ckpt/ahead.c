@@ -16,8 +16,8 @@ enum { GROUPS = 6, WRITES_MAX = 64 };
 static uint64_t written_block[WRITES_MAX];
 static unsigned written_count;
 static struct gate completions = GATE_OPEN;
-static const struct io_ops *sound;
-static struct io_ops watched;
+static const struct io_ops *real_ops;
+static struct io_ops watched_ops;
 
 static int submit_watched(struct io_queue *queue, struct io_request *const *requests,
                           unsigned count)
@@ -25,7 +25,7 @@ static int submit_watched(struct io_queue *queue, struct io_request *const *requ
     for (unsigned i = 0; i < count; i++)
         if (requests[i]->kind == IO_WRITE && written_count < WRITES_MAX)
             written_block[written_count++] = requests[i]->offset / CKPT_BLOCK_BYTES;
-    return sound->submit(queue, requests, count);
+    return real_ops->submit(queue, requests, count);
 }
 
 /* While the gate is shut, a non-blocking call returns no completions. */
@@ -38,16 +38,16 @@ static int reap_behind_gate(struct io_queue *queue, struct io_request **done, un
     if (is_shut && count_min == 0)
         return 0;
     gate_pass(&completions);
-    return sound->reap(queue, done, count_max, count_min, timeout_ms);
+    return real_ops->reap(queue, done, count_max, count_min, timeout_ms);
 }
 
-static void watch(void)
+static void install_watched_ops(void)
 {
-    sound = io->ops;
-    watched = *sound;
-    watched.submit = submit_watched;
-    watched.reap = reap_behind_gate;
-    io->ops = &watched;
+    real_ops = io->ops;
+    watched_ops = *real_ops;
+    watched_ops.submit = submit_watched;
+    watched_ops.reap = reap_behind_gate;
+    io->ops = &watched_ops;
     written_count = 0;
 }
 
@@ -79,7 +79,7 @@ static struct ckpt_saver *open_saver(const struct arrays *arrays, uint64_t stagi
     return saver;
 }
 
-static bool step_is(struct arrays *arrays, uint64_t seed)
+static bool step_matches(struct arrays *arrays, uint64_t seed)
 {
     char path[FIXTURE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/step-00000001", folder);
@@ -87,12 +87,12 @@ static bool step_is(struct arrays *arrays, uint64_t seed)
     return fixture_step_equals(io, path, arrays);
 }
 
-static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state)
+static void a_busy_disk_does_not_delay_updates_while_staging_has_space(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays("8x262144");
     struct err err = {0};
-    watch();
+    install_watched_ops();
     struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
     gate_shut(&completions);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
@@ -111,7 +111,7 @@ static void with_room_in_staging_a_busy_disk_does_not_delay_updates(void **state
     uint64_t blocks = manifest_blocks_count(ckpt_saver_stats(saver).written_bytes);
     assert_int_equal(stats.ahead_bytes, (blocks - IMAGE_WRITES_MAX) * CKPT_BLOCK_BYTES);
     ckpt_saver_close(saver);
-    assert_true(step_is(&arrays, 1));
+    assert_true(step_matches(&arrays, 1));
     arrays_free(&arrays);
 }
 
@@ -120,7 +120,7 @@ static void blocks_are_copied_in_the_order_of_the_updates(void **state)
     (void)state;
     struct arrays arrays = make_arrays("262144");
     struct err err = {0};
-    watch();
+    install_watched_ops();
     struct ckpt_saver *saver = open_saver(&arrays, 64 << 20);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
@@ -130,7 +130,7 @@ static void blocks_are_copied_in_the_order_of_the_updates(void **state)
     static const uint64_t expected[GROUPS + 1] = {5, 6, 4, 3, 2, 1, 0};
     assert_true(written_count >= GROUPS + 1);
     assert_memory_equal(written_block, expected, sizeof expected);
-    assert_true(step_is(&arrays, 1));
+    assert_true(step_matches(&arrays, 1));
     arrays_free(&arrays);
 }
 
@@ -182,7 +182,7 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(with_room_in_staging_a_busy_disk_does_not_delay_updates),
+        CASE(a_busy_disk_does_not_delay_updates_while_staging_has_space),
         CASE(blocks_are_copied_in_the_order_of_the_updates),
         CASE(awaited_blocks_are_copied_first),
     };

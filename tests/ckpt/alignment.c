@@ -20,7 +20,7 @@ struct placed_arrays {
 };
 
 /* Arrays adjacent in the file, each at offset `shift` into a page of memory. */
-static struct placed_arrays place(size_t shift)
+static struct placed_arrays place_arrays(size_t shift)
 {
     static const char *const names[ARRAYS] = {"a", "b", "c"};
     struct placed_arrays placed = {.memory =
@@ -66,7 +66,7 @@ static void save(const struct placed_arrays *arrays, uint64_t step)
 
 static void load_and_compare(const char *path, size_t shift)
 {
-    struct placed_arrays loaded = place(shift), expected = place(0);
+    struct placed_arrays loaded = place_arrays(shift), expected = place_arrays(0);
     struct ckpt_reader *reader;
     struct err err = {0};
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
@@ -99,7 +99,7 @@ static void arrays_of_any_alignment_are_saved_and_loaded(void **state)
         options.cache = caches[c];
         assert_ok(io_open(folder, &options, &io, &err), &err);
         for (int s = 0; s < 4; s++) {
-            struct placed_arrays arrays = place(shifts[s]);
+            struct placed_arrays arrays = place_arrays(shifts[s]);
             char path[FIXTURE_PATH_BYTES];
             for (unsigned i = 0; i < ARRAYS; i++)
                 fill(&arrays.tensors[i], i);
@@ -124,7 +124,7 @@ static void disk_aligned_arrays_may_change_while_they_are_saved(void **state)
     (void)state;
     for (int c = 0; c < 2; c++) {
         struct io_options options = engines_options();
-        struct placed_arrays arrays = place(0);
+        struct placed_arrays arrays = place_arrays(0);
         struct ckpt_saver *saver = NULL;
         struct err err = {0};
         char path[FIXTURE_PATH_BYTES];

@@ -3,8 +3,8 @@
  * holds the arrays as they were at its save.
  */
 #include "ckpt/format/manifest.h"
+#include "tests/ckpt/blocked_disk.h"
 #include "tests/ckpt/fixture.h"
-#include "tests/ckpt/held_disk.h"
 #include "tests/support/scratch.h"
 
 #include <pthread.h>
@@ -112,7 +112,7 @@ static int train(struct ckpt_saver *saver, struct arrays *arrays, enum release r
 static struct ckpt_saver *open_held(const struct arrays *arrays, uint64_t staging_bytes,
                                     struct device *device)
 {
-    blocked_disk_use(io, 500);
+    blocked_disk_install(io, 500);
     struct ckpt_saver_options options = {.folder = folder,
                                          .io = io,
                                          .device = device,
@@ -126,7 +126,7 @@ static struct ckpt_saver *open_held(const struct arrays *arrays, uint64_t stagin
     return saver;
 }
 
-static void with_tiny_staging_the_caller_waits_and_saves_hold_their_instant(void **state)
+static void with_tiny_staging_the_caller_waits_and_saves_are_consistent(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -142,7 +142,7 @@ static void with_tiny_staging_the_caller_waits_and_saves_hold_their_instant(void
     arrays_free(&arrays);
 }
 
-static void with_ample_staging_each_save_holds_its_instant_while_writes_are_blocked(void **state)
+static void with_ample_staging_each_save_is_consistent_while_writes_are_blocked(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -155,7 +155,7 @@ static void with_ample_staging_each_save_holds_its_instant_while_writes_are_bloc
     arrays_free(&arrays);
 }
 
-static void saves_of_device_arrays_hold_their_instant(void **state)
+static void saves_of_device_arrays_are_consistent(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -169,7 +169,7 @@ static void saves_of_device_arrays_hold_their_instant(void **state)
     arrays_free(&arrays);
 }
 
-static void without_before_update_saves_do_not_hold_their_instant(void **state)
+static void without_before_update_saves_are_inconsistent(void **state)
 {
     (void)state;
     struct arrays arrays = make_arrays();
@@ -234,15 +234,14 @@ static void staging_below_the_minimum_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(with_tiny_staging_the_caller_waits_and_saves_are_consistent,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(
-            with_tiny_staging_the_caller_waits_and_saves_hold_their_instant, scratch_set_up,
+            with_ample_staging_each_save_is_consistent_while_writes_are_blocked, scratch_set_up,
             scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            with_ample_staging_each_save_holds_its_instant_while_writes_are_blocked, scratch_set_up,
-            scratch_tear_down),
-        cmocka_unit_test_setup_teardown(saves_of_device_arrays_hold_their_instant, scratch_set_up,
+        cmocka_unit_test_setup_teardown(saves_of_device_arrays_are_consistent, scratch_set_up,
                                         scratch_tear_down),
-        cmocka_unit_test_setup_teardown(without_before_update_saves_do_not_hold_their_instant,
+        cmocka_unit_test_setup_teardown(without_before_update_saves_are_inconsistent,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(a_save_returns_while_its_first_write_is_held,
                                         scratch_set_up, scratch_tear_down),

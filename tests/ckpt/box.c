@@ -99,7 +99,7 @@ static void whole_rows_form_one_run(void **state)
 {
     (void)state;
     const uint64_t shape[] = {10, 4, 5};
-    struct box whole = box_whole(shape, 3), rows = whole, columns = whole;
+    struct box whole = box_from_shape(shape, 3), rows = whole, columns = whole;
     struct box_runs runs;
     rows.start[0] = 3;
     rows.extent[0] = 4;
@@ -129,7 +129,7 @@ static void ranges_are_covered_by_few_boxes_in_order(void **state)
             struct box box = box_from_range(shape, rank, at, end, &taken);
             assert_int_equal(box_check(&box, shape), 0);
             assert_int_equal(volume(&box), taken);
-            struct box whole = box_whole(shape, rank);
+            struct box whole = box_from_shape(shape, rank);
             struct box_runs runs; /* one run covers the whole box, starting at `at` */
             assert_true(box_runs_init(&runs, &whole, &box, DTYPE_U8));
             assert_int_equal(runs.runs_count * runs.run_bytes, taken);
@@ -170,15 +170,15 @@ static void box_comparison_ignores_unused_dimensions(void **state)
         a.start[d] = b.start[d] = d;
         a.extent[d] = b.extent[d] = 7 + d;
     }
-    assert_true(box_is_same(&a, &b));
+    assert_true(box_equals(&a, &b));
     b.extent[1]++;
-    assert_false(box_is_same(&a, &b));
+    assert_false(box_equals(&a, &b));
     b.extent[1]--;
     b.start[0]++;
-    assert_false(box_is_same(&a, &b));
+    assert_false(box_equals(&a, &b));
     b.start[0]--;
     b.rank = 1;
-    assert_false(box_is_same(&a, &b));
+    assert_false(box_equals(&a, &b));
 }
 
 int main(void)

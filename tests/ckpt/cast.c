@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const enum dtype reals[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16,
-                                   DTYPE_BF16,    DTYPE_F32,     DTYPE_F64};
-enum { REALS = sizeof reals / sizeof reals[0], VALUES = 1 << 17 };
+static const enum dtype float_dtypes[] = {DTYPE_F8_E5M2, DTYPE_F8_E4M3, DTYPE_F16,
+                                          DTYPE_BF16,    DTYPE_F32,     DTYPE_F64};
+enum { FLOAT_DTYPES = sizeof float_dtypes / sizeof float_dtypes[0], VALUES = 1 << 17 };
 
 /* All values, for dtypes of up to 16 bits. For wider dtypes, random values: arbitrary bits, usual
  * magnitudes, and values at or next to the midpoint of two 16-bit values. */
@@ -46,16 +46,18 @@ static void every_pair_of_dtypes_rounds_to_nearest_even(void **state)
     char *source = malloc(VALUES * 8), *target = malloc(VALUES * 8);
     char name[64];
     assert_true(source && target);
-    for (int f = 0; f < REALS; f++)
-        for (int t = 0; t < REALS; t++) {
+    for (int f = 0; f < FLOAT_DTYPES; f++)
+        for (int t = 0; t < FLOAT_DTYPES; t++) {
             if (f == t)
                 continue;
-            make_values(reals[f], source);
-            cast_elements(reals[f], source, reals[t], target, VALUES);
-            snprintf(name, sizeof name, "%s.%s.in", dtype_name(reals[f]), dtype_name(reals[t]));
-            test_write_file(in_folder(name), source, VALUES * dtype_bytes(reals[f]));
-            snprintf(name, sizeof name, "%s.%s.out", dtype_name(reals[f]), dtype_name(reals[t]));
-            test_write_file(in_folder(name), target, VALUES * dtype_bytes(reals[t]));
+            make_values(float_dtypes[f], source);
+            cast_elements(float_dtypes[f], source, float_dtypes[t], target, VALUES);
+            snprintf(name, sizeof name, "%s.%s.in", dtype_name(float_dtypes[f]),
+                     dtype_name(float_dtypes[t]));
+            test_write_file(in_folder(name), source, VALUES * dtype_bytes(float_dtypes[f]));
+            snprintf(name, sizeof name, "%s.%s.out", dtype_name(float_dtypes[f]),
+                     dtype_name(float_dtypes[t]));
+            test_write_file(in_folder(name), target, VALUES * dtype_bytes(float_dtypes[t]));
         }
     free(source);
     free(target);
@@ -122,14 +124,14 @@ static void a_sharded_tensor_loads_as_any_floating_dtype_in_any_box(void **state
     assert_ok(device_open("cpu", &device, &err), &err);
     thread_comm_run(RANKS, save_columns, values);
     assert_ok(ckpt_reader_open(io, in_folder("step-00000001"), &reader, &err), &err);
-    for (int t = 0; t < REALS; t++)
+    for (int t = 0; t < FLOAT_DTYPES; t++)
         for (int on_device = 0; on_device < 2; on_device++) {
-            size_t bytes = dtype_bytes(reals[t]);
-            struct ckpt_tensor wanted = matrix(reals[t], box);
+            size_t bytes = dtype_bytes(float_dtypes[t]);
+            struct ckpt_tensor wanted = matrix(float_dtypes[t], box);
             wanted.cast = true;
             wanted.start[0] = 13, wanted.extent[0] = 600;
             wanted.start[1] = 7, wanted.extent[1] = 900;
-            cast_elements(DTYPE_F32, values, reals[t], whole, (uint64_t)ROWS * COLUMNS);
+            cast_elements(DTYPE_F32, values, float_dtypes[t], whole, (uint64_t)ROWS * COLUMNS);
             assert_ok(ckpt_reader_load(reader, &wanted, 1, on_device ? device : NULL, &err), &err);
             for (uint64_t r = 0; r < 600; r++)
                 assert_memory_equal(box + r * 900 * bytes, whole + ((13 + r) * COLUMNS + 7) * bytes,
@@ -196,7 +198,7 @@ static void elements_split_between_blocks_are_cast_correctly(void **state)
         memcpy(file + 8 + length + 4 * (size_t)i, &value, sizeof value);
     }
     test_write_file(in_folder("theirs.safetensors"), file, 8 + (size_t)length + 4 * ELEMENTS);
-    assert_ok(reader_open_any(io, in_folder("theirs.safetensors"), &reader, NULL, &err), &err);
+    assert_ok(reader_open_path(io, in_folder("theirs.safetensors"), &reader, NULL, &err), &err);
     struct ckpt_tensor wanted = {.name = "m",
                                  .dtype = DTYPE_F64,
                                  .rank = 1,

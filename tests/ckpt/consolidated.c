@@ -31,7 +31,7 @@ static bool is_split(const struct ckpt_tensor *global)
 }
 
 /* The part that rank r of n ranks holds. */
-static void take(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
+static void take_part(struct ckpt_tensor *tensors, const struct arrays *global, int rank, int ranks)
 {
     uint64_t r = (uint64_t)rank, n = (uint64_t)ranks;
     memcpy(tensors, global->tensors, global->count * sizeof *tensors);
@@ -47,73 +47,73 @@ static void take(struct ckpt_tensor *tensors, const struct arrays *global, int r
     }
 }
 
-struct stage {
+struct fixture {
     char root[TEST_PATH_BYTES_MAX];
     struct io *io;
     struct arrays global;
     struct ckpt_tensor tensors[SPECS]; /* this rank's part */
 };
 
-static struct stage set_up(void)
+static struct fixture set_up(void)
 {
-    struct stage stage = {.global = arrays_make(specs, SPECS)};
+    struct fixture fixture = {.global = arrays_make(specs, SPECS)};
     struct err err = {0};
-    ranks_make_folder(stage.root);
-    assert_ok(io_open(stage.root, NULL, &stage.io, &err), &err);
-    arrays_fill(&stage.global, 7);
-    take(stage.tensors, &stage.global, world->rank, world->ranks);
-    return stage;
+    ranks_make_folder(fixture.root);
+    assert_ok(io_open(fixture.root, NULL, &fixture.io, &err), &err);
+    arrays_fill(&fixture.global, 7);
+    take_part(fixture.tensors, &fixture.global, world->rank, world->ranks);
+    return fixture;
 }
 
-static void tear_down(struct stage *stage)
+static void tear_down(struct fixture *fixture)
 {
-    layouts_free(stage->tensors, SPECS);
-    arrays_free(&stage->global);
-    io_close(stage->io);
+    layouts_free(fixture->tensors, SPECS);
+    arrays_free(&fixture->global);
+    io_close(fixture->io);
     ranks_barrier();
-    ranks_remove_folder(stage->root);
+    ranks_remove_folder(fixture->root);
 }
 
-/* folder: relative to the stage's root. */
-static int open_saver(const struct stage *stage, const char *folder, enum ckpt_layout layout,
+/* folder: relative to the fixture's root. */
+static int open_saver(const struct fixture *fixture, const char *folder, enum ckpt_layout layout,
                       struct ckpt_saver **ret_saver, struct err *err)
 {
     char path[FIXTURE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", stage->root, folder);
+    snprintf(path, sizeof path, "%s/%s", fixture->root, folder);
     struct ckpt_saver_options options = {.folder = path,
-                                         .io = stage->io,
+                                         .io = fixture->io,
                                          .comm = world,
                                          .layout = layout,
                                          .groups_count = GROUPS,
                                          .staging_bytes = 4 << 20,
                                          .run_id = "full",
                                          .numerics_id = "any"};
-    return ckpt_saver_open(&options, stage->tensors, SPECS, ret_saver, err);
+    return ckpt_saver_open(&options, fixture->tensors, SPECS, ret_saver, err);
 }
 
-static void save(const struct stage *stage, const char *folder, enum ckpt_layout layout,
+static void save(const struct fixture *fixture, const char *folder, enum ckpt_layout layout,
                  uint64_t step)
 {
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    assert_ok(open_saver(stage, folder, layout, &saver, &err), &err);
+    assert_ok(open_saver(fixture, folder, layout, &saver, &err), &err);
     assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     ckpt_saver_close(saver);
 }
 
 /* Checks loads by `ranks` ranks, simulated one after another on this rank. */
-static void check_loads(const struct stage *stage, const char *step, int ranks)
+static void check_loads(const struct fixture *fixture, const char *step, int ranks)
 {
     struct err err = {0};
     for (int rank = 0; rank < ranks; rank++) {
         struct ckpt_tensor expected[SPECS], loaded[SPECS];
         struct ckpt_reader *reader = NULL;
-        take(expected, &stage->global, rank, ranks);
+        take_part(expected, &fixture->global, rank, ranks);
         memcpy(loaded, expected, sizeof loaded);
         for (int i = 0; i < SPECS; i++)
             loaded[i].data = calloc(1, array_bytes(&loaded[i]) + 1);
-        assert_ok(ckpt_reader_open(stage->io, step, &reader, &err), &err);
+        assert_ok(ckpt_reader_open(fixture->io, step, &reader, &err), &err);
         assert_ok(ckpt_reader_load(reader, loaded, SPECS, NULL, &err), &err);
         for (int i = 0; i < SPECS; i++)
             assert_memory_equal(loaded[i].data, expected[i].data, array_bytes(&loaded[i]));
@@ -123,77 +123,78 @@ static void check_loads(const struct stage *stage, const char *step, int ranks)
     }
 }
 
-static struct ckpt_hashes hashes_of(const struct stage *stage, const char *path)
+static struct ckpt_hashes hashes_of(const struct fixture *fixture, const char *path)
 {
     struct ckpt_hashes hashes;
     struct err err = {0};
-    assert_ok(ckpt_hash(stage->io, path, &hashes, NULL, NULL, &err), &err);
+    assert_ok(ckpt_hash(fixture->io, path, &hashes, NULL, NULL, &err), &err);
     return hashes;
 }
 
 static void the_consolidated_file_equals_the_converted_sharded_step(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     char sharded[FIXTURE_PATH_BYTES], full[FIXTURE_PATH_BYTES], file[FIXTURE_PATH_BYTES];
     struct err err = {0};
-    snprintf(sharded, sizeof sharded, "%s/sharded/step-00000001", stage.root);
-    snprintf(full, sizeof full, "%s/full/step-00000001", stage.root);
-    snprintf(file, sizeof file, "%s/converted.safetensors", stage.root);
-    save(&stage, "sharded", CKPT_SHARDED, 1);
-    save(&stage, "full", CKPT_CONSOLIDATED, 1);
+    snprintf(sharded, sizeof sharded, "%s/sharded/step-00000001", fixture.root);
+    snprintf(full, sizeof full, "%s/full/step-00000001", fixture.root);
+    snprintf(file, sizeof file, "%s/converted.safetensors", fixture.root);
+    save(&fixture, "sharded", CKPT_SHARDED, 1);
+    save(&fixture, "full", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0) {
         struct convert_checkpoint_options options = {.source = sharded, .target = file};
         struct convert_checkpoint_result result;
-        assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
+        assert_ok(convert_checkpoint_full(fixture.io, &options, &result, &err), &err);
         assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
         /* and the same when converting from this step */
         options.source = full;
         options.force = true;
-        assert_ok(convert_checkpoint_full(stage.io, &options, &result, &err), &err);
+        assert_ok(convert_checkpoint_full(fixture.io, &options, &result, &err), &err);
         assert_int_equal(test_run("cmp '%s' '%s/model.safetensors'", file, full), 0);
-        assert_int_equal(ckpt_verify(stage.io, full, NULL, NULL, NULL, &err), 0);
-        struct ckpt_hashes a = hashes_of(&stage, sharded), b = hashes_of(&stage, full);
+        assert_int_equal(ckpt_verify(fixture.io, full, NULL, NULL, NULL, &err), 0);
+        struct ckpt_hashes a = hashes_of(&fixture, sharded), b = hashes_of(&fixture, full);
         for (int s = 0; s < CKPT_SECTION_COUNT; s++) {
             assert_true(a.present[s] && b.present[s]);
             assert_memory_equal(&a.hash[s], &b.hash[s], sizeof a.hash[s]);
         }
-        check_loads(&stage, full, 1);
-        check_loads(&stage, full, 3);
-        check_loads(&stage, full, 8);
+        check_loads(&fixture, full, 1);
+        check_loads(&fixture, full, 3);
+        check_loads(&fixture, full, 8);
     }
-    tear_down(&stage);
+    tear_down(&fixture);
 }
 
 static void a_save_holds_the_values_at_its_start_while_arrays_change(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     char step[FIXTURE_PATH_BYTES];
-    assert_ok(open_saver(&stage, "full", CKPT_CONSOLIDATED, &saver, &err), &err);
+    assert_ok(open_saver(&fixture, "full", CKPT_CONSOLIDATED, &saver, &err), &err);
     for (uint64_t i = 1; i <= 3; i++) {
         assert_ok(ckpt_saver_save(saver, i, FIXTURE_STATE, &err), &err);
         for (uint32_t g = 0; g < GROUPS; g++) {
             ckpt_saver_before_update(saver, g);
             for (int t = 0; t < SPECS; t++)
-                if (stage.tensors[t].group == g)
-                    memset(stage.tensors[t].data, (int)(0x11 * i), array_bytes(&stage.tensors[t]));
+                if (fixture.tensors[t].group == g)
+                    memset(fixture.tensors[t].data, (int)(0x11 * i),
+                           array_bytes(&fixture.tensors[t]));
         }
         assert_ok(ckpt_saver_wait(saver, &err), &err);
         ranks_barrier();
         if (i == 1) {
-            snprintf(step, sizeof step, "%s/full/step-00000001", stage.root);
-            check_loads(&stage, step, world->ranks);
+            snprintf(step, sizeof step, "%s/full/step-00000001", fixture.root);
+            check_loads(&fixture, step, world->ranks);
         }
     }
     ckpt_saver_close(saver);
-    for (uint64_t i = 0; i < stage.global.count; i++)
-        memset(stage.global.tensors[i].data, 0x22, array_bytes(&stage.global.tensors[i]));
-    snprintf(step, sizeof step, "%s/full/step-00000003", stage.root);
-    check_loads(&stage, step, world->ranks);
-    tear_down(&stage);
+    for (uint64_t i = 0; i < fixture.global.count; i++)
+        memset(fixture.global.tensors[i].data, 0x22, array_bytes(&fixture.global.tensors[i]));
+    snprintf(step, sizeof step, "%s/full/step-00000003", fixture.root);
+    check_loads(&fixture, step, world->ranks);
+    tear_down(&fixture);
 }
 
 static void ranks_write_equal_parts_of_replicated_tensors(void **state)
@@ -201,14 +202,14 @@ static void ranks_write_equal_parts_of_replicated_tensors(void **state)
     (void)state;
     static const struct array_spec large[] = {{"model.x", DTYPE_F32, "2048x1024", 0},
                                               {"model.y", DTYPE_BF16, "512x2048", 0}};
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     struct arrays arrays = arrays_make(large, 2);
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
     char path[FIXTURE_PATH_BYTES];
-    snprintf(path, sizeof path, "%s/even", stage.root);
+    snprintf(path, sizeof path, "%s/even", fixture.root);
     struct ckpt_saver_options options = {.folder = path,
-                                         .io = stage.io,
+                                         .io = fixture.io,
                                          .comm = world,
                                          .layout = CKPT_CONSOLIDATED,
                                          .groups_count = 1};
@@ -220,90 +221,90 @@ static void ranks_write_equal_parts_of_replicated_tensors(void **state)
     assert_true(written > even * 99 / 100 && written < even * 101 / 100);
     ckpt_saver_close(saver);
     arrays_free(&arrays);
-    tear_down(&stage);
+    tear_down(&fixture);
 }
 
 static void a_step_is_replaced_only_if_its_layout_differs(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
-    save(&stage, "both", CKPT_SHARDED, 1);
-    save(&stage, "both", CKPT_CONSOLIDATED, 1);
+    struct fixture fixture = set_up();
+    save(&fixture, "both", CKPT_SHARDED, 1);
+    save(&fixture, "both", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0) {
         assert_int_equal(test_run("test -e '%s/both/step-00000001/model.safetensors' -a "
                                   "! -e '%s/both/aside-step-00000001/model.safetensors' -a "
                                   "-e '%s/both/aside-step-00000001/manifest.json'",
-                                  stage.root, stage.root, stage.root),
+                                  fixture.root, fixture.root, fixture.root),
                          0);
         assert_int_equal(test_run("stat -c %%i '%s/both/step-00000001/manifest.json' > '%s/before'",
-                                  stage.root, stage.root),
+                                  fixture.root, fixture.root),
                          0);
     }
-    save(&stage, "both", CKPT_CONSOLIDATED, 1);
+    save(&fixture, "both", CKPT_CONSOLIDATED, 1);
     if (world->rank == 0)
         assert_int_equal(
             test_run("stat -c %%i '%s/both/step-00000001/manifest.json' | cmp - '%s/before'",
-                     stage.root, stage.root),
+                     fixture.root, fixture.root),
             0);
-    tear_down(&stage);
+    tear_down(&fixture);
 }
 
 /* Checks that an error on only this rank is refused on all ranks. */
-static void check_refused(struct stage *stage, int expected)
+static void check_refused(struct fixture *fixture, int expected)
 {
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    int status = open_saver(stage, "refused", CKPT_CONSOLIDATED, &saver, &err);
+    int status = open_saver(fixture, "refused", CKPT_CONSOLIDATED, &saver, &err);
     assert_true(status == expected || (status == -EREMOTEIO && world->rank > 0));
 }
 
 static void noncontiguous_or_incomplete_parts_are_refused(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     bool is_first = world->rank == 0;
-    struct ckpt_tensor *rows = &stage.tensors[0];
+    struct ckpt_tensor *rows = &fixture.tensors[0];
     struct ckpt_tensor whole = *rows;
     if (is_first)
         rows->extent[1]--;
-    check_refused(&stage, -ENOTSUP);
+    check_refused(&fixture, -ENOTSUP);
     *rows = whole;
     if (is_first)
         rows->extent[0]--;
-    check_refused(&stage, -EINVAL);
+    check_refused(&fixture, -EINVAL);
     *rows = whole;
     if (is_first)
-        stage.tensors[1].group = GROUPS;
-    check_refused(&stage, -EINVAL);
-    stage.tensors[1].group = 1;
-    const struct ckpt_tensor other = stage.tensors[2];
+        fixture.tensors[1].group = GROUPS;
+    check_refused(&fixture, -EINVAL);
+    fixture.tensors[1].group = 1;
+    const struct ckpt_tensor other = fixture.tensors[2];
     if (is_first) { /* one rank has two parts of one array */
         rows->extent[0] = 1;
-        stage.tensors[2] = whole;
-        stage.tensors[2].start[0]++;
-        stage.tensors[2].extent[0]--;
+        fixture.tensors[2] = whole;
+        fixture.tensors[2].start[0]++;
+        fixture.tensors[2].extent[0]--;
     }
-    check_refused(&stage, -EINVAL);
+    check_refused(&fixture, -EINVAL);
     *rows = whole;
-    stage.tensors[2] = other;
-    save(&stage, "refused", CKPT_CONSOLIDATED, 1);
-    tear_down(&stage);
+    fixture.tensors[2] = other;
+    save(&fixture, "refused", CKPT_CONSOLIDATED, 1);
+    tear_down(&fixture);
 }
 
 static void per_node_folders_refuse_the_consolidated_layout(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     struct ckpt_saver *saver = NULL;
     struct err err = {0};
-    struct ckpt_saver_options options = {.folder = stage.root,
-                                         .io = stage.io,
+    struct ckpt_saver_options options = {.folder = fixture.root,
+                                         .io = fixture.io,
                                          .comm = world,
                                          .per_node = true,
                                          .layout = CKPT_CONSOLIDATED,
                                          .groups_count = GROUPS};
-    assert_int_equal(ckpt_saver_open(&options, stage.tensors, SPECS, &saver, &err), -EINVAL);
-    tear_down(&stage);
+    assert_int_equal(ckpt_saver_open(&options, fixture.tensors, SPECS, &saver, &err), -EINVAL);
+    tear_down(&fixture);
 }
 
 enum { SIMULATED_RANKS_MAX = 4 };
@@ -312,52 +313,55 @@ enum { SIMULATED_RANKS_MAX = 4 };
 static void a_simulated_plan_equals_the_collective_one(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
+    struct fixture fixture = set_up();
     struct ckpt_tensor tensors[SIMULATED_RANKS_MAX][SPECS];
     struct consolidated_tensors all[SIMULATED_RANKS_MAX];
-    struct consolidated together, alone;
+    struct consolidated collective_plan, simulated_plan;
     struct err err = {0};
     assert_in_range(world->ranks, 1, SIMULATED_RANKS_MAX);
     for (int rank = 0; rank < world->ranks; rank++) {
-        take(tensors[rank], &stage.global, rank, world->ranks);
+        take_part(tensors[rank], &fixture.global, rank, world->ranks);
         all[rank] = (struct consolidated_tensors){tensors[rank], SPECS};
     }
-    assert_ok(consolidated_init(&together, &all[world->rank], GROUPS, world, &err), &err);
-    assert_ok(consolidated_simulate(&alone, all, world->rank, world->ranks, GROUPS, &err), &err);
-    assert_int_equal(alone.file_bytes, together.file_bytes);
-    assert_int_equal(alone.has_boundaries, together.has_boundaries);
-    assert_int_equal(alone.boundaries_count, together.boundaries_count);
-    assert_int_equal(alone.slices_count, together.slices_count);
-    for (uint64_t i = 0; i < together.slices_count; i++) {
-        assert_int_equal(alone.slices[i].offset_bytes, together.slices[i].offset_bytes);
-        assert_int_equal(alone.slices[i].size_bytes, together.slices[i].size_bytes);
-        assert_int_equal(alone.slices[i].writer, together.slices[i].writer);
+    assert_ok(consolidated_init(&collective_plan, &all[world->rank], GROUPS, world, &err), &err);
+    assert_ok(consolidated_simulate(&simulated_plan, all, world->rank, world->ranks, GROUPS, &err),
+              &err);
+    assert_int_equal(simulated_plan.file_bytes, collective_plan.file_bytes);
+    assert_int_equal(simulated_plan.has_boundaries, collective_plan.has_boundaries);
+    assert_int_equal(simulated_plan.boundaries_count, collective_plan.boundaries_count);
+    assert_int_equal(simulated_plan.slices_count, collective_plan.slices_count);
+    for (uint64_t i = 0; i < collective_plan.slices_count; i++) {
+        assert_int_equal(simulated_plan.slices[i].offset_bytes,
+                         collective_plan.slices[i].offset_bytes);
+        assert_int_equal(simulated_plan.slices[i].size_bytes, collective_plan.slices[i].size_bytes);
+        assert_int_equal(simulated_plan.slices[i].writer, collective_plan.slices[i].writer);
     }
-    assert_int_equal(alone.segments_count, together.segments_count);
-    for (uint64_t i = 0; i < together.segments_count; i++) {
-        assert_int_equal(alone.segments[i].size_bytes, together.segments[i].size_bytes);
-        assert_int_equal(alone.segments[i].source, together.segments[i].source);
-        if (alone.segments[i].source == LAYOUT_ARRAY)
-            assert_ptr_equal(alone.segments[i].data, together.segments[i].data);
+    assert_int_equal(simulated_plan.segments_count, collective_plan.segments_count);
+    for (uint64_t i = 0; i < collective_plan.segments_count; i++) {
+        assert_int_equal(simulated_plan.segments[i].size_bytes,
+                         collective_plan.segments[i].size_bytes);
+        assert_int_equal(simulated_plan.segments[i].source, collective_plan.segments[i].source);
+        if (simulated_plan.segments[i].source == LAYOUT_ARRAY)
+            assert_ptr_equal(simulated_plan.segments[i].data, collective_plan.segments[i].data);
     }
-    consolidated_deinit(&alone);
-    consolidated_deinit(&together);
+    consolidated_deinit(&simulated_plan);
+    consolidated_deinit(&collective_plan);
     for (int rank = 0; rank < world->ranks; rank++)
         layouts_free(tensors[rank], SPECS);
-    tear_down(&stage);
+    tear_down(&fixture);
 }
 
 /* Like real ranks whose parts overlap or leave a gap. */
 static void a_simulated_plan_of_incomplete_parts_is_refused(void **state)
 {
     (void)state;
-    struct stage stage = set_up();
-    struct consolidated_tensors twice[2] = {{stage.tensors, SPECS}, {stage.tensors, SPECS}};
+    struct fixture fixture = set_up();
+    struct consolidated_tensors twice[2] = {{fixture.tensors, SPECS}, {fixture.tensors, SPECS}};
     struct consolidated consolidated;
     struct err err = {0};
     assert_int_equal(consolidated_simulate(&consolidated, twice, 0, 2, GROUPS, &err), -EINVAL);
     consolidated_deinit(&consolidated);
-    tear_down(&stage);
+    tear_down(&fixture);
 }
 
 int main(void)

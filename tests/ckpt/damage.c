@@ -154,57 +154,57 @@ static void a_file_resized_after_the_manifest_was_read_is_named(void **state)
 
 /* A backend that simulates another run: it saves the step again through the real backend just
  * before the array file is opened or stat'ed. */
-static struct io_ops overtaken_ops;
-static struct io_name_ops overtaken_names;
-static const struct io_ops *sound_ops;
-static const struct io_name_ops *sound_names;
-static const struct arrays *saved_again; /* NULL: already saved */
+static struct io_ops racing_ops;
+static struct io_name_ops racing_names;
+static const struct io_ops *real_ops;
+static const struct io_name_ops *real_names;
+static const struct arrays *new_arrays; /* NULL: already saved */
 
 static void save_again(const char *path)
 {
-    const struct arrays *other = saved_again;
+    const struct arrays *other = new_arrays;
     char step[FIXTURE_PATH_BYTES];
     if (!other || !strstr(path, "rank-00000"))
         return;
-    saved_again = NULL;
+    new_arrays = NULL;
     fixture_save_step(io, folder, other, 1, step);
 }
 
-static int open_after_save(struct io *overtaken, const char *path, struct io_file **ret_file,
-                           struct err *err)
+static int save_again_then_open(struct io *racing_io, const char *path, struct io_file **ret_file,
+                                struct err *err)
 {
     save_again(path);
-    return sound_ops->file_open(overtaken, path, ret_file, err);
+    return real_ops->file_open(racing_io, path, ret_file, err);
 }
 
-static int stat_after_save(struct io *overtaken, const char *path, struct io_stat *ret_stat,
-                           struct err *err)
+static int save_again_then_stat(struct io *racing_io, const char *path, struct io_stat *ret_stat,
+                                struct err *err)
 {
     save_again(path);
-    return sound_names->stat(overtaken, path, ret_stat, err);
+    return real_names->stat(racing_io, path, ret_stat, err);
 }
 
-static struct io *open_overtaken_io(bool at_stat)
+static struct io *open_racing_io(bool at_stat)
 {
-    struct io *overtaken = steps_open_faulty("seed=0");
-    sound_ops = overtaken->ops;
-    sound_names = overtaken->names;
-    overtaken_ops = *sound_ops;
-    overtaken_names = *sound_names;
+    struct io *racing_io = steps_open_faulty("seed=0");
+    real_ops = racing_io->ops;
+    real_names = racing_io->names;
+    racing_ops = *real_ops;
+    racing_names = *real_names;
     if (at_stat)
-        overtaken_names.stat = stat_after_save;
+        racing_names.stat = save_again_then_stat;
     else
-        overtaken_ops.file_open = open_after_save;
-    overtaken->ops = &overtaken_ops;
-    overtaken->names = &overtaken_names;
-    return overtaken;
+        racing_ops.file_open = save_again_then_open;
+    racing_io->ops = &racing_ops;
+    racing_io->names = &racing_names;
+    return racing_io;
 }
 
 static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
 {
     (void)state;
     struct arrays fewer = arrays_make(steps_specs, 2), others[] = {arrays_like(&arrays), fewer};
-    struct io *overtaken = open_overtaken_io(false);
+    struct io *racing_io = open_racing_io(false);
     for (size_t i = 0; i < 2; i++) { /* first with other bytes, then with another size */
         char step[FIXTURE_PATH_BYTES];
         struct arrays loaded = arrays_like(&arrays);
@@ -214,23 +214,23 @@ static void a_step_replaced_while_read_is_not_reported_as_damaged(void **state)
         arrays_fill(&others[i], 2);
         arrays_fill(&arrays, 1);
         fixture_save_step(io, folder, &arrays, 1, step);
-        assert_ok(ckpt_reader_open(overtaken, step, &reader, &err), &err);
-        saved_again = &others[i];
+        assert_ok(ckpt_reader_open(racing_io, step, &reader, &err), &err);
+        new_arrays = &others[i];
         assert_int_equal(ckpt_reader_load(reader, loaded.tensors, loaded.count, NULL, &err),
                          -ESTALE);
-        assert_null(saved_again);
+        assert_null(new_arrays);
         assert_non_null(strstr(err.what, "saved again while it was being read"));
         ckpt_reader_close(reader);
         fixture_save_step(io, folder, &arrays, 1, step);
-        saved_again = &others[i];
-        assert_int_equal(ckpt_verify(overtaken, step, record_damage, &named, NULL, &err), -ESTALE);
-        assert_null(saved_again);
+        new_arrays = &others[i];
+        assert_int_equal(ckpt_verify(racing_io, step, record_damage, &named, NULL, &err), -ESTALE);
+        assert_null(new_arrays);
         assert_int_equal(named.count, 0);
         assert_non_null(strstr(err.what, "saved again while it was being read"));
-        assert_int_equal(ckpt_verify(overtaken, step, record_damage, &named, NULL, &err), 0);
+        assert_int_equal(ckpt_verify(racing_io, step, record_damage, &named, NULL, &err), 0);
         arrays_free(&loaded);
     }
-    io_close(overtaken);
+    io_close(racing_io);
     arrays_free(&others[0]);
     arrays_free(&fewer);
 }
@@ -274,17 +274,17 @@ static void a_step_replaced_during_the_search_is_found(void **state)
     (void)state;
     char step[FIXTURE_PATH_BYTES], found[FIXTURE_PATH_BYTES];
     struct arrays fewer = arrays_make(steps_specs, 2);
-    struct io *overtaken = open_overtaken_io(true);
+    struct io *racing_io = open_racing_io(true);
     struct err err = {0};
     arrays_fill(&fewer, 2);
     fixture_save_step(io, folder, &arrays, 0, step);
     fixture_save_step(io, folder, &arrays, 1, step);
-    saved_again = &fewer;
-    assert_ok(ckpt_find(overtaken, folder, found, NULL, NULL, &err), &err);
-    assert_null(saved_again);
+    new_arrays = &fewer;
+    assert_ok(ckpt_find(racing_io, folder, found, NULL, NULL, &err), &err);
+    assert_null(new_arrays);
     assert_string_equal(found, step);
     assert_true(fixture_step_equals(io, found, &fewer));
-    io_close(overtaken);
+    io_close(racing_io);
     arrays_free(&fewer);
 }
 

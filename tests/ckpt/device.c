@@ -4,8 +4,8 @@
  * order of the streams.
  */
 #include "ckpt/format/manifest.h"
+#include "tests/ckpt/blocked_disk.h"
 #include "tests/ckpt/fixture.h"
-#include "tests/ckpt/held_disk.h"
 #include "tests/cuda_on_cpu/order.h"
 #include "tests/support/scratch.h"
 
@@ -39,8 +39,8 @@ static struct arrays make_arrays(void)
 
 /* The device's function table, wrapped: counts the caller's waits, and stops the writer's waits for
  * a copy at a gate. */
-static struct device_ops counting;
-static const struct device_ops *inner;
+static struct device_ops counting_ops;
+static const struct device_ops *inner_ops;
 static pthread_t caller;
 static atomic_int caller_waits_count;
 static struct gate arrival = GATE_OPEN;
@@ -56,14 +56,14 @@ static int counting_event_wait(struct device *device, struct device_event *event
 {
     if (!count_wait())
         gate_pass(&arrival);
-    return inner->event_wait(device, event, err);
+    return inner_ops->event_wait(device, event, err);
 }
 
 static int counting_stream_sync(struct device *device, struct device_stream *stream,
                                 struct err *err)
 {
     count_wait();
-    return inner->stream_sync(device, stream, err);
+    return inner_ops->stream_sync(device, stream, err);
 }
 
 static void set_up(struct fixture *f)
@@ -71,21 +71,21 @@ static void set_up(struct fixture *f)
     struct err err;
     *f = (struct fixture){.expected = make_arrays()};
     assert_ok(device_open("cuda", &f->device, &err), &err);
-    inner = f->device->ops;
-    counting = *inner;
-    counting.event_wait = counting_event_wait;
-    counting.stream_sync = counting_stream_sync;
-    f->device->ops = &counting;
+    inner_ops = f->device->ops;
+    counting_ops = *inner_ops;
+    counting_ops.event_wait = counting_event_wait;
+    counting_ops.stream_sync = counting_stream_sync;
+    f->device->ops = &counting_ops;
     caller = pthread_self();
-    assert_ok(inner->stream_open(f->device, &f->updates, &err), &err);
+    assert_ok(inner_ops->stream_open(f->device, &f->updates, &err), &err);
     f->on_device = f->expected;
     f->on_device.tensors = malloc(ARRAYS * sizeof *f->on_device.tensors);
     assert_non_null(f->on_device.tensors);
     for (int i = 0; i < ARRAYS; i++) {
         struct ckpt_tensor *tensor = &f->on_device.tensors[i];
         *tensor = f->expected.tensors[i];
-        assert_ok(inner->mem_alloc(f->device, MEM_DEVICE, (size_t)array_bytes(tensor),
-                                   &tensor->data, &err),
+        assert_ok(inner_ops->mem_alloc(f->device, MEM_DEVICE, (size_t)array_bytes(tensor),
+                                       &tensor->data, &err),
                   &err);
     }
 }
@@ -93,9 +93,9 @@ static void set_up(struct fixture *f)
 static void tear_down(struct fixture *f)
 {
     for (int i = 0; i < ARRAYS; i++)
-        inner->mem_free(f->device, MEM_DEVICE, f->on_device.tensors[i].data,
-                        (size_t)array_bytes(&f->on_device.tensors[i]));
-    inner->stream_close(f->device, f->updates);
+        inner_ops->mem_free(f->device, MEM_DEVICE, f->on_device.tensors[i].data,
+                            (size_t)array_bytes(&f->on_device.tensors[i]));
+    inner_ops->stream_close(f->device, f->updates);
     device_close(f->device);
     free(f->on_device.tensors);
     arrays_free(&f->expected);
@@ -127,20 +127,20 @@ static void update(const struct fixture *f, struct ckpt_saver *saver, uint64_t s
             ckpt_saver_before_update(saver, g);
         for (int i = 0; i < ARRAYS; i++)
             if (f->on_device.tensors[i].group == g)
-                assert_ok(inner->fill(f->device, f->updates, f->on_device.tensors[i].data,
-                                      (int)step, (size_t)array_bytes(&f->on_device.tensors[i]),
-                                      &err),
+                assert_ok(inner_ops->fill(f->device, f->updates, f->on_device.tensors[i].data,
+                                          (int)step, (size_t)array_bytes(&f->on_device.tensors[i]),
+                                          &err),
                           &err);
     }
 }
 
-static void settle(const struct fixture *f)
+static void wait_for_updates(const struct fixture *f)
 {
     struct err err;
-    assert_ok(inner->stream_sync(f->device, f->updates, &err), &err);
+    assert_ok(inner_ops->stream_sync(f->device, f->updates, &err), &err);
 }
 
-static int equal_steps_count(const struct fixture *f)
+static int count_equal_steps(const struct fixture *f)
 {
     char path[FIXTURE_PATH_BYTES];
     int equal = 0;
@@ -154,7 +154,7 @@ static int equal_steps_count(const struct fixture *f)
     return equal;
 }
 
-static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
+static void updates_wait_for_copies_and_the_caller_does_not_wait(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
@@ -165,7 +165,7 @@ static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
         struct ckpt_saver *saver = open_saver(&f, 64 << 20, f.updates);
         update(&f, NULL, 1);
         for (uint64_t step = 1; step <= STEPS; step++) {
-            settle(&f);
+            wait_for_updates(&f);
             gate_shut(&arrival);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
             gate_wait_for_threads(&arrival,
@@ -173,11 +173,11 @@ static void updates_wait_for_copies_and_the_caller_for_neither(void **state)
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_int_equal(caller_waits_count, 0);
-            settle(&f);
+            wait_for_updates(&f);
             gate_open(&arrival);
             assert_ok(ckpt_saver_wait(saver, &err), &err);
         }
-        assert_int_equal(equal_steps_count(&f), STEPS);
+        assert_int_equal(count_equal_steps(&f), STEPS);
         struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
         assert_int_equal(stats.buffer_waits_count, 0);
         /* all but the block that the writer took */
@@ -202,13 +202,13 @@ static void *release_when_caller_waits(void *context)
     return NULL;
 }
 
-static void with_a_slow_disk_and_little_staging_saves_hold_their_instant(void **state)
+static void with_a_slow_disk_and_little_staging_saves_are_consistent(void **state)
 {
     (void)state;
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
         struct err err;
-        blocked_disk_use(io, 300);
+        blocked_disk_install(io, 300);
         order_set(order);
         set_up(&f);
         struct ckpt_saver *saver = open_saver(&f, 4 << 20, f.updates);
@@ -216,7 +216,7 @@ static void with_a_slow_disk_and_little_staging_saves_hold_their_instant(void **
         for (uint64_t step = 1; step <= STEPS; step++) {
             struct release release = {saver, ckpt_saver_stats(saver).buffer_waits_count + 1};
             pthread_t helper;
-            settle(&f);
+            wait_for_updates(&f);
             gate_shut(&disk);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
             gate_wait_for_threads(&disk, 1);
@@ -225,9 +225,9 @@ static void with_a_slow_disk_and_little_staging_saves_hold_their_instant(void **
             pthread_join(helper, NULL);
             assert_ok(ckpt_saver_wait(saver, &err), &err);
         }
-        settle(&f);
+        wait_for_updates(&f);
         assert_true(ckpt_saver_stats(saver).buffer_waits_count >= STEPS);
-        assert_int_equal(equal_steps_count(&f), STEPS);
+        assert_int_equal(count_equal_steps(&f), STEPS);
         ckpt_saver_close(saver);
         tear_down(&f);
     }
@@ -239,50 +239,50 @@ static void without_an_update_stream_the_caller_waits_for_the_copies(void **stat
     for (size_t order = 0; order < order_count(); order++) {
         struct fixture f;
         struct err err;
-        blocked_disk_use(io, 0);
+        blocked_disk_install(io, 0);
         order_set(order);
         set_up(&f);
         struct ckpt_saver *saver = open_saver(&f, 64 << 20, NULL);
         update(&f, NULL, 1);
         for (uint64_t step = 1; step <= STEPS; step++) {
-            settle(&f);
+            wait_for_updates(&f);
             gate_shut(&disk);
             assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
             gate_wait_for_threads(&disk, 1);
             caller_waits_count = 0;
             update(&f, saver, step + 1);
             assert_true(caller_waits_count > 0);
-            settle(&f);
+            wait_for_updates(&f);
             gate_open(&disk);
             assert_ok(ckpt_saver_wait(saver, &err), &err);
         }
-        assert_int_equal(equal_steps_count(&f), STEPS);
+        assert_int_equal(count_equal_steps(&f), STEPS);
         ckpt_saver_close(saver);
         tear_down(&f);
     }
 }
 
-static void without_before_update_saves_do_not_hold_their_instant(void **state)
+static void without_before_update_saves_are_inconsistent(void **state)
 {
     (void)state;
     struct fixture f;
     struct err err;
-    blocked_disk_use(io, 0);
+    blocked_disk_install(io, 0);
     order_set(0);
     set_up(&f);
     struct ckpt_saver *saver = open_saver(&f, 64 << 20, f.updates);
     update(&f, NULL, 1);
     for (uint64_t step = 1; step <= STEPS; step++) {
-        settle(&f);
+        wait_for_updates(&f);
         gate_shut(&disk);
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         gate_wait_for_threads(&disk, 1);
         update(&f, NULL, step + 1);
-        settle(&f);
+        wait_for_updates(&f);
         gate_open(&disk);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
     }
-    assert_int_equal(equal_steps_count(&f), 0);
+    assert_int_equal(count_equal_steps(&f), 0);
     ckpt_saver_close(saver);
     tear_down(&f);
 }
@@ -290,14 +290,13 @@ static void without_before_update_saves_do_not_hold_their_instant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(updates_wait_for_copies_and_the_caller_for_neither,
+        cmocka_unit_test_setup_teardown(updates_wait_for_copies_and_the_caller_does_not_wait,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(
-            with_a_slow_disk_and_little_staging_saves_hold_their_instant, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(with_a_slow_disk_and_little_staging_saves_are_consistent,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(without_an_update_stream_the_caller_waits_for_the_copies,
                                         scratch_set_up, scratch_tear_down),
-        cmocka_unit_test_setup_teardown(without_before_update_saves_do_not_hold_their_instant,
+        cmocka_unit_test_setup_teardown(without_before_update_saves_are_inconsistent,
                                         scratch_set_up, scratch_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void update(const struct rank *rank, struct ckpt_saver *saver, uint64_t s
     }
 }
 
-static void settle(const struct rank *rank)
+static void wait_for_updates(const struct rank *rank)
 {
     struct err err;
     assert_ok(rank->device->ops->stream_sync(rank->device, rank->updates, &err), &err);
@@ -103,12 +103,12 @@ static void save_and_update(void *context, struct comm *comm)
     assert_ok(ckpt_saver_open(&options, rank.tensors, ARRAYS, &saver, &err), &err);
     update(&rank, NULL, 1);
     for (uint64_t step = 1; step <= STEPS; step++) {
-        settle(&rank);
+        wait_for_updates(&rank);
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         update(&rank, saver, step + 1);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
     }
-    settle(&rank);
+    wait_for_updates(&rank);
     ckpt_saver_close(saver);
     for (int i = 0; i < ARRAYS; i++) {
         size_t bytes = (size_t)array_bytes(&rank.tensors[i]);

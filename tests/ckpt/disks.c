@@ -29,7 +29,7 @@ struct disk_fault {
     int statuses[RANKS];
 };
 
-static void meet(struct comm *comm)
+static void barrier(struct comm *comm)
 {
     struct comm_options options = {.purpose = "meeting"};
     struct err err = {0};
@@ -54,16 +54,16 @@ static void save_during_fault(void *context, struct comm *comm)
     assert_ok(ckpt_saver_open(&options, tensors, STEPS_ARRAYS, &saver, &err), &err);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     assert_ok(ckpt_saver_wait(saver, &err), &err);
-    meet(comm);
+    barrier(comm);
     if (comm->rank == 0)
         fault->inject(fault->place);
-    meet(comm);
+    barrier(comm);
     assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
     fault->statuses[comm->rank] = ckpt_saver_wait(saver, &err);
-    meet(comm);
+    barrier(comm);
     if (comm->rank == 0 && fault->repair)
         fault->repair(fault->place);
-    meet(comm);
+    barrier(comm);
     if (fault->repair) {
         assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
         assert_ok(ckpt_saver_wait(saver, &err), &err);
@@ -71,8 +71,7 @@ static void save_during_fault(void *context, struct comm *comm)
     ckpt_saver_close(saver);
 }
 
-/* first_stays: whether the first step survives the fault. */
-static void check_fault(struct disk_fault *fault, bool first_stays)
+static void check_fault(struct disk_fault *fault, bool first_step_survives)
 {
     char path[FIXTURE_PATH_BYTES], temporaries[32];
     struct err err = {0};
@@ -86,7 +85,8 @@ static void check_fault(struct disk_fault *fault, bool first_stays)
                          (fault->code == 0 || fault->statuses[r] == fault->code);
     }
     assert_true(reports_count >= 1);
-    assert_int_equal(fixture_list(io, fault->place, NULL), first_stays + (fault->repair != NULL));
+    assert_int_equal(fixture_list(io, fault->place, NULL),
+                     first_step_survives + (fault->repair != NULL));
     assert_ok(ckpt_find(io, fault->place, path, &newest, NULL, &err), &err);
     assert_int_equal(newest, fault->repair ? 3 : 1);
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, NULL, &err), 0);
@@ -144,7 +144,7 @@ static void fill(const char *place)
                      0);
 }
 
-static void make_room(const char *place)
+static void free_space(const char *place)
 {
     assert_int_equal(test_run("rm '%s/filler'", place), 0);
 }
@@ -154,7 +154,7 @@ static void a_full_tmpfs_fails_the_save_on_all_ranks_until_there_is_room(void **
     (void)state;
     const char *place = mount_tmpfs("size=14m");
     struct disk_fault fault = {
-        .place = place, .inject = fill, .repair = make_room, .code = -ENOSPC};
+        .place = place, .inject = fill, .repair = free_space, .code = -ENOSPC};
     check_fault(&fault, true);
     unmount(place);
 }
@@ -164,7 +164,7 @@ static void a_full_ext4_fails_the_save_on_all_ranks_until_there_is_room(void **s
     (void)state;
     const char *place = mount_ext4(in_folder("image"), 32, "");
     struct disk_fault fault = {
-        .place = place, .inject = fill, .repair = make_room, .code = -ENOSPC};
+        .place = place, .inject = fill, .repair = free_space, .code = -ENOSPC};
     check_fault(&fault, true);
     unmount(place);
 }
@@ -215,7 +215,7 @@ static void a_read_only_remount_fails_the_save_and_keeps_the_last_step(void **st
 
 /* The image is sparse and its underlying file system is full, so blocks that ext4 considers free
  * cannot be written. */
-static void fill_below(const char *place)
+static void fill_underlying(const char *place)
 {
     assert_int_equal(
         test_run("dd if=/dev/zero of='%s/../below/filler' bs=64k status=none 2>/dev/null ; sync "
@@ -237,7 +237,7 @@ static void a_writeback_error_fails_the_save(void **state)
                  "loop '%s' '%s'",
                  image, image, image, point))
         test_skip("no loop device, or no mkfs.ext4 (e2fsprogs)");
-    struct disk_fault fault = {.place = point, .inject = fill_below};
+    struct disk_fault fault = {.place = point, .inject = fill_underlying};
     check_fault(&fault, true);
     unmount(point);
     assert_int_equal(umount2(in_folder("below"), MNT_DETACH), 0);
@@ -275,7 +275,7 @@ static void remove_folder(const char *place)
     assert_int_equal(test_run("rm -r '%s'", place), 0);
 }
 
-static void make_again(const char *place)
+static void recreate_folder(const char *place)
 {
     assert_int_equal(mkdir(place, 0755), 0);
 }
@@ -285,18 +285,18 @@ static void a_removed_folder_fails_saves_until_it_is_recreated(void **state)
     (void)state;
     char place[TEST_PATH_BYTES_MAX + 64];
     snprintf(place, sizeof place, "%s/steps", folder);
-    make_again(place);
+    recreate_folder(place);
     struct disk_fault fault = {
-        .place = place, .inject = remove_folder, .repair = make_again, .code = -ENOENT};
+        .place = place, .inject = remove_folder, .repair = recreate_folder, .code = -ENOENT};
     check_fault(&fault, false);
 }
 
-static void forbid(const char *place)
+static void forbid_writes(const char *place)
 {
     assert_int_equal(chmod(place, 0555), 0);
 }
 
-static void allow(const char *place)
+static void allow_writes(const char *place)
 {
     assert_int_equal(chmod(place, 0755), 0);
 }
@@ -309,7 +309,8 @@ static void an_unwritable_folder_fails_saves_until_it_is_writable(void **state)
     if (is_root && (chown(folder, NOBODY, NOBODY) || seteuid(NOBODY)))
         test_skip("root cannot change users here");
     bool reaches = access(folder, W_OK) == 0 || faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0;
-    struct disk_fault fault = {.place = folder, .inject = forbid, .repair = allow, .code = -EACCES};
+    struct disk_fault fault = {
+        .place = folder, .inject = forbid_writes, .repair = allow_writes, .code = -EACCES};
     if (reaches && faccessat(AT_FDCWD, folder, W_OK, AT_EACCESS) == 0)
         check_fault(&fault, true);
     if (is_root)

@@ -14,7 +14,7 @@ enum { GATHERS_MAX = 64, THIS_RANK = 1, OTHER_RANK = 0, OTHER_BYTE = 0xff };
 
 static struct {
     /* number of gathers so far; the gather in which all bytes are OTHER_BYTE */
-    int gathers, hostile;
+    int gathers, corrupt_gather;
     bool has_gathered;
 } other;
 
@@ -30,7 +30,7 @@ static int all_gather(struct comm *comm, const void *send, void *receive, size_t
     (void)options, (void)err;
     char *theirs = (char *)receive + OTHER_RANK * bytes;
     memcpy(theirs, send, bytes);
-    if (++other.gathers == other.hostile) {
+    if (++other.gathers == other.corrupt_gather) {
         memset(theirs, OTHER_BYTE, bytes);
         other.has_gathered = true;
     }
@@ -90,15 +90,14 @@ static int find(struct err *err)
     return ckpt_find_collective(io, folder, &any, &world, path, &step, NULL, err);
 }
 
-/* Corrupts each gather in turn, asserts that none is accepted, and returns the number of gathers.
- * */
+/* Corrupts each gather in turn, asserts that none is accepted, and returns their number. */
 static int check_gathers(int (*run_collective)(struct err *err))
 {
     for (int gather = 1; gather <= GATHERS_MAX; gather++) {
         struct err err = {0};
         other.gathers = 0;
         other.has_gathered = false;
-        other.hostile = gather;
+        other.corrupt_gather = gather;
         int status = run_collective(&err);
         if (!other.has_gathered)
             return gather - 1;

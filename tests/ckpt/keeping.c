@@ -123,8 +123,8 @@ static void save_first_step(const struct arrays *saved, const char *numerics_id,
 static void equal_bytes_with_a_different_manifest_replace_the_step(void **state)
 {
     (void)state;
-    static const struct array_spec turned_spec = {"a.weight", DTYPE_F32, "1000x300", 0};
-    struct arrays one = arrays_make(steps_specs, 1), turned = arrays_make(&turned_spec, 1);
+    static const struct array_spec transposed_spec = {"a.weight", DTYPE_F32, "1000x300", 0};
+    struct arrays one = arrays_make(steps_specs, 1), turned = arrays_make(&transposed_spec, 1);
     char first[64], again[64], other[64];
     save_first_step(&one, "here", "{\"position\":7}", first);
     save_first_step(&one, "here", "{ \"position\": 7 }", again);
@@ -167,7 +167,7 @@ struct shared_save {
     uint64_t read_bytes[SHARING_RANKS];
 };
 
-static void save_by_two(void *context, struct comm *comm)
+static void save_on_two_ranks(void *context, struct comm *comm)
 {
     struct shared_save *sharing = context;
     struct io *counting = steps_open_faulty("seed=0");
@@ -197,10 +197,10 @@ static void ranks_share_the_verification_of_an_existing_step(void **state)
     char step[FIXTURE_PATH_BYTES], file[2 * FIXTURE_PATH_BYTES], before[64], after[64];
     struct err err = {0};
     arrays_fill(&sharing.large, 1);
-    thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+    thread_comm_run(SHARING_RANKS, save_on_two_ranks, &sharing);
     snprintf(step, sizeof step, "%s/step-00000001", folder);
     assert_int_equal(test_run_output(before, sizeof before, "stat -c %%i '%s'", step), 0);
-    thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+    thread_comm_run(SHARING_RANKS, save_on_two_ranks, &sharing);
     assert_int_equal(test_run_output(after, sizeof after, "stat -c %%i '%s'", step), 0);
     assert_string_equal(before, after);
     for (int r = 0; r < SHARING_RANKS; r++)
@@ -216,7 +216,7 @@ static void ranks_share_the_verification_of_an_existing_step(void **state)
         fclose(out);
         assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err),
                          damaged[i % 4] == 0 ? 2 : 1);
-        thread_comm_run(SHARING_RANKS, save_by_two, &sharing);
+        thread_comm_run(SHARING_RANKS, save_on_two_ranks, &sharing);
         assert_int_equal(ckpt_verify(io, step, NULL, NULL, NULL, &err), 0);
     }
     arrays_free(&sharing.large);

@@ -43,7 +43,7 @@ static void node_folder(int node, char path[FIXTURE_PATH_BYTES])
     snprintf(path, FIXTURE_PATH_BYTES, "%s/node-%d", folder, node);
 }
 
-static void take(struct ckpt_tensor *tensors, const struct arrays *global, int rank)
+static void take_part(struct ckpt_tensor *tensors, const struct arrays *global, int rank)
 {
     layouts_take(tensors, global, rank, RANKS);
     tensors[4].replicated = tensors[5].replicated = true;
@@ -67,7 +67,7 @@ static void save_rank(void *context, struct comm *comm)
     struct io *faulty = steps_open_faulty("seed=0");
     node_folder(run->one_folder ? 0 : node_of(comm->rank), own);
     snprintf(node, sizeof node, "node-%d", node_of(comm->rank));
-    take(tensors, &run->global, comm->rank);
+    take_part(tensors, &run->global, comm->rank);
     struct ckpt_saver_options options = {.folder = own,
                                          .io = faulty,
                                          .comm = comm,
@@ -128,7 +128,7 @@ static void check_found(struct run *run, uint64_t step)
         struct ckpt_reader *reader = NULL;
         assert_int_equal(run->statuses[r], 0);
         assert_int_equal(run->found[r], step);
-        take(expected, &run->global, r);
+        take_part(expected, &run->global, r);
         memcpy(loaded, expected, sizeof loaded);
         assert_ok(ckpt_reader_open(io, run->paths[r], &reader, &err), &err);
         for (int i = 0; i < SPECS; i++)
@@ -257,8 +257,7 @@ static void a_step_that_nodes_do_not_share_is_skipped(void **state)
     arrays_free(&run.global);
 }
 
-/* Fails each operation of each rank once. This leaves the other node as if the rank had died there.
- * */
+/* Fails each operation of each rank once. The other node then looks as if the rank had died. */
 static void an_error_on_one_node_leaves_the_previous_step_on_all(void **state)
 {
     (void)state;

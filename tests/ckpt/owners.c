@@ -16,7 +16,7 @@
 /* A sleeper reports twice: when it reaches the held operation, and later with the results of its
  * save and the next one. */
 struct sleeper_report {
-    int status, status_of_next;
+    int status, next_status;
     struct err detail;
 };
 
@@ -43,7 +43,7 @@ static struct ckpt_saver *open_by_lease(struct io *backend, uint64_t period_ms)
  * results. */
 static void run_sleeper(const char *held, int wake_fd, int report_fd)
 {
-    struct sleeper_report told = {0};
+    struct sleeper_report report = {0};
     char byte = 'r';
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     struct err err = {0};
@@ -59,11 +59,11 @@ static void run_sleeper(const char *held, int wake_fd, int report_fd)
     if (write(report_fd, &byte, 1) != 1 || read(wake_fd, &byte, 1) != 1)
         _exit(1);
     io_fault_release(faulty);
-    told.status = ckpt_saver_wait(saver, &told.detail);
+    report.status = ckpt_saver_wait(saver, &report.detail);
     if (ckpt_saver_save(saver, 3, FIXTURE_STATE, &err))
         _exit(1);
-    told.status_of_next = ckpt_saver_wait(saver, &err);
-    if (write(report_fd, &told, sizeof told) != sizeof told)
+    report.next_status = ckpt_saver_wait(saver, &err);
+    if (write(report_fd, &report, sizeof report) != sizeof report)
         _exit(1);
     ckpt_saver_close(saver);
     io_close(faulty);
@@ -95,16 +95,16 @@ static struct sleeper start_sleeper(const char *held)
 
 static struct sleeper_report wake(const struct sleeper *sleeper)
 {
-    struct sleeper_report told;
+    struct sleeper_report report;
     int status;
     assert_int_equal(write(sleeper->wake_fd, "w", 1), 1);
     assert_int_equal(kill(sleeper->pid, SIGCONT), 0);
-    assert_int_equal(read(sleeper->report_fd, &told, sizeof told), sizeof told);
+    assert_int_equal(read(sleeper->report_fd, &report, sizeof report), sizeof report);
     assert_int_equal(waitpid(sleeper->pid, &status, 0), sleeper->pid);
     assert_int_equal(status, 0);
     close(sleeper->wake_fd);
     close(sleeper->report_fd);
-    return told;
+    return report;
 }
 
 static void an_owner_that_lost_its_lease_cannot_commit(void **state)
@@ -123,11 +123,11 @@ static void an_owner_that_lost_its_lease_cannot_commit(void **state)
         assert_int_equal(fixture_list(io, folder, NULL), 1);
         arrays_fill(&arrays, 2);
         fixture_save(saver, 2);
-        struct sleeper_report told = wake(&slow);
-        assert_int_equal(told.status, -EBUSY);
-        assert_non_null(strstr(told.detail.what, "no longer owns the folder"));
-        assert_non_null(strstr(told.detail.found, pid));
-        assert_int_equal(told.status_of_next, -EBUSY);
+        struct sleeper_report report = wake(&slow);
+        assert_int_equal(report.status, -EBUSY);
+        assert_non_null(strstr(report.detail.what, "no longer owns the folder"));
+        assert_non_null(strstr(report.detail.found, pid));
+        assert_int_equal(report.next_status, -EBUSY);
         arrays_fill(&arrays, 3);
         fixture_save(saver, 3); /* the new owner's saves succeed */
         ckpt_saver_close(saver);
@@ -144,9 +144,9 @@ static void an_owner_that_begins_after_losing_its_lease_cannot_commit(void **sta
     (void)state;
     struct sleeper slow = start_sleeper("begin:hold");
     struct ckpt_saver *saver = open_by_lease(io, 20);
-    struct sleeper_report told = wake(&slow);
-    assert_int_equal(told.status, -EBUSY);
-    assert_int_equal(told.status_of_next, -EBUSY);
+    struct sleeper_report report = wake(&slow);
+    assert_int_equal(report.status, -EBUSY);
+    assert_int_equal(report.next_status, -EBUSY);
     steps_check_listed(1);
     assert_int_equal(fixture_list(io, folder, NULL), 1);
     assert_int_equal(steps_temporaries_count(), 0);

@@ -41,7 +41,7 @@ static void save_arrays(struct ckpt_saver *saver, uint64_t step, uint64_t seed, 
 }
 
 /* Saves a step with an evaluation's result; "": no result. */
-static void save_with(struct ckpt_saver *saver, uint64_t step, const char *loss)
+static void save_with_loss(struct ckpt_saver *saver, uint64_t step, const char *loss)
 {
     char state[128];
     if (*loss)
@@ -57,7 +57,7 @@ static void save_all(const struct ckpt_keep_rules *keep)
     static const char *const losses[] = {"5", "1", "", "null", "2", "4"};
     struct ckpt_saver *saver = steps_open_keeping(io, keep);
     for (uint64_t i = 0; i < 6; i++)
-        save_with(saver, 100 * (i + 1), losses[i]);
+        save_with_loss(saver, 100 * (i + 1), losses[i]);
     ckpt_saver_close(saver);
 }
 
@@ -93,8 +93,8 @@ static void a_folder_in_use_is_not_pruned(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){0});
-    save_with(saver, 1, "");
-    save_with(saver, 2, "");
+    save_with_loss(saver, 1, "");
+    save_with_loss(saver, 2, "");
     struct ckpt_prune_options options = {.keep.last = 1};
     struct err err = {0};
     char pid[32];
@@ -121,7 +121,7 @@ static pid_t start_reader(uint64_t step)
     return child_start(open_reader, path);
 }
 
-static void note_reasons(void *context, const struct ckpt_verdict *verdict)
+static void record_reasons(void *context, const struct ckpt_verdict *verdict)
 {
     unsigned *reasons = context;
     reasons[verdict->step] = verdict->reasons;
@@ -131,24 +131,24 @@ static void a_step_being_read_is_not_removed(void **state)
 {
     (void)state;
     struct ckpt_saver *saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
-    save_with(saver, 1, "");
+    save_with_loss(saver, 1, "");
     ckpt_saver_close(saver);
     pid_t reader = start_reader(1);
     saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
-    save_with(saver, 2, "");
-    save_with(saver, 3, "");
+    save_with_loss(saver, 2, "");
+    save_with_loss(saver, 3, "");
     assert_steps("1 3");
     ckpt_saver_close(saver);
     unsigned reasons[4] = {0};
     struct ckpt_prune_options options = {
-        .keep.last = 1, .verdict = note_reasons, .context = reasons};
+        .keep.last = 1, .verdict = record_reasons, .context = reasons};
     struct err err = {0};
     assert_ok(ckpt_prune(io, folder, &options, &err), &err);
     assert_int_equal(reasons[1], CKPT_KEPT_READ);
     assert_int_equal(reasons[3], CKPT_KEPT_LAST);
     child_kill(reader);
     saver = steps_open_keeping(io, &(struct ckpt_keep_rules){.last = 1});
-    save_with(saver, 4, "");
+    save_with_loss(saver, 4, "");
     ckpt_saver_close(saver);
     assert_steps("4");
 }
@@ -176,7 +176,7 @@ static void a_backup_is_removed_with_its_step(void **state)
     assert_int_equal(
         test_run_output(after, sizeof after, "stat -c %%i '%s/aside-step-00000005'", folder), 0);
     assert_string_equal(before, after);
-    save_with(saver, 6, "");
+    save_with_loss(saver, 6, "");
     assert_int_equal(test_run("test ! -e '%s/aside-step-00000005'", folder), 0);
     ckpt_saver_close(saver);
     assert_steps("6");

@@ -45,7 +45,7 @@ struct failing_save {
     uint64_t hits;
 };
 
-static void meet(struct comm *comm)
+static void barrier(struct comm *comm)
 {
     struct comm_options options = {.purpose = "meeting"};
     struct err err = {0};
@@ -74,7 +74,7 @@ static void save_and_fail(void *context, struct comm *comm)
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     if (r == save->failing_rank)
         steps_set_faults(faulty, "%s", save->rule);
-    meet(comm);
+    barrier(comm);
     assert_ok(ckpt_saver_save(saver, 2, FIXTURE_STATE, &err), &err);
     ckpt_saver_before_update(saver, 0);
     save->statuses[r] = ckpt_saver_wait(saver, &err);
@@ -85,7 +85,7 @@ static void save_and_fail(void *context, struct comm *comm)
         assert_int_equal(io_fault_counts(faulty).unsafe_aborts, 0);
         steps_set_faults(faulty, "%s", "");
     }
-    meet(comm);
+    barrier(comm);
     assert_ok(ckpt_saver_save(saver, 3, FIXTURE_STATE, &err), &err);
     save->next[r] = ckpt_saver_wait(saver, &err);
     ckpt_saver_close(saver);
@@ -269,11 +269,13 @@ static void a_rank_without_memory_fails_the_opening_on_all(void **state)
         for (poor.nth = 1; poor.has_failed_alloc; poor.nth++) {
             thread_comm_run(RANKS, open_saver_without_memory, &poor);
             /* the allocation was not essential: a queue works without a ring, for example */
-            bool did_without = poor.statuses[1] == 0;
-            assert_true(poor.has_failed_alloc || did_without);
+            bool succeeded_anyway = poor.statuses[1] == 0;
+            assert_true(poor.has_failed_alloc || succeeded_anyway);
             for (int r = 0; r < RANKS; r++)
-                assert_int_equal(poor.statuses[r], did_without ? 0 : r == 1 ? -ENOMEM : -EREMOTEIO);
-            refused_count += !did_without;
+                assert_int_equal(poor.statuses[r], succeeded_anyway ? 0
+                                                   : r == 1         ? -ENOMEM
+                                                                    : -EREMOTEIO);
+            refused_count += !succeeded_anyway;
         }
         print_message("%u allocations, %u refused\n", poor.nth - 2, refused_count);
         assert_true(refused_count > 10);

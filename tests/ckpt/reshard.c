@@ -85,7 +85,7 @@ static void check_layout(const char *path, const struct arrays *global, int rank
     ckpt_reader_close(reader);
 }
 
-static void any_number_of_ranks_loads_any_others_save_with_the_same_hash(void **state)
+static void any_number_of_ranks_loads_every_save_with_the_same_hash(void **state)
 {
     (void)state;
     struct arrays global = arrays_make(specs, SPECS);
@@ -269,7 +269,7 @@ static void only_the_blocks_needed_are_read(void **state)
 /* Records the reads of open files. Global, because the table of operations has no context
  * argument. */
 static struct {
-    const struct io_ops *usual;
+    const struct io_ops *real_ops;
     struct {
         const struct io_file *file;
         uint64_t offset;
@@ -277,9 +277,10 @@ static struct {
     size_t count;
 } reads;
 
-static int noting_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+static int recording_submit(struct io_queue *queue, struct io_request *const *requests,
+                            unsigned count)
 {
-    int taken = reads.usual->submit(queue, requests, count);
+    int taken = reads.real_ops->submit(queue, requests, count);
     for (int i = 0; i < taken; i++) {
         assert_true(reads.count < sizeof reads.list / sizeof reads.list[0]);
         reads.list[reads.count].file = requests[i]->file;
@@ -301,15 +302,15 @@ static void reads_of_a_load_are_sorted_by_offset(void **state)
     arrays_fill(&global, 9);
     save_as(4, 1, &global, path);
     assert_ok(ckpt_reader_open(io, path, &reader, &err), &err);
-    struct io_ops noting = *io->ops;
-    reads.usual = io->ops;
+    struct io_ops recording = *io->ops;
+    reads.real_ops = io->ops;
     reads.count = 0;
-    noting.submit = noting_submit;
+    recording.submit = recording_submit;
     for (int i = 0; i < SPECS; i++) /* request the tensors in reverse order */
         wanted[i] = global.tensors[SPECS - 1 - i];
-    io->ops = &noting;
+    io->ops = &recording;
     assert_ok(ckpt_reader_load(reader, wanted, SPECS, NULL, &err), &err);
-    io->ops = reads.usual;
+    io->ops = reads.real_ops;
     unsigned files = 1;
     assert_true(reads.count > 4);
     for (size_t i = 1; i < reads.count; i++) {
@@ -345,9 +346,8 @@ static void loading_to_a_device_uses_its_copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            any_number_of_ranks_loads_any_others_save_with_the_same_hash, scratch_set_up,
-            scratch_tear_down),
+        cmocka_unit_test_setup_teardown(any_number_of_ranks_loads_every_save_with_the_same_hash,
+                                        scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(diffs_between_layouts_show_only_real_changes,
                                         scratch_set_up, scratch_tear_down),
         cmocka_unit_test_setup_teardown(replicated_arrays_are_stored_once_spread_over_ranks,

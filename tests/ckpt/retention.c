@@ -13,10 +13,10 @@
 
 enum { STEPS_MAX = 24 };
 
-/* Lists the steps kept, such as "500 1000"; text has room for 512 bytes. A NaN metric is
+/* Lists the kept steps, such as "500 1000"; text has room for 512 bytes. A NaN metric is
  * unknown. */
-static const char *kept(const struct ckpt_keep_rules *keep, const uint64_t *numbers,
-                        const double *metrics, size_t count, uint64_t saved_step, char *text)
+static const char *list_kept(const struct ckpt_keep_rules *keep, const uint64_t *numbers,
+                             const double *metrics, size_t count, uint64_t saved_step, char *text)
 {
     struct retention_step steps[STEPS_MAX];
     size_t used = 0;
@@ -45,7 +45,7 @@ static void combined_rules_keep_the_union_of_their_steps(void **state)
     static const struct {
         struct ckpt_keep_rules keep;
         uint64_t saved_step;
-        const char *kept;
+        const char *kept_steps;
     } rows[] = {
         {{.last = 0}, 1, "0 100 200 300 400 500 600"},
         {{.last = 0, .every = 300}, 1, "0 100 200 300 400 500 600"},
@@ -66,8 +66,8 @@ static void combined_rules_keep_the_union_of_their_steps(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
-        assert_string_equal(kept(&rows[i].keep, numbers, losses, 7, rows[i].saved_step, text),
-                            rows[i].kept);
+        assert_string_equal(list_kept(&rows[i].keep, numbers, losses, 7, rows[i].saved_step, text),
+                            rows[i].kept_steps);
     }
 }
 
@@ -78,7 +78,7 @@ static void ties_keep_the_earlier_steps(void **state)
     static const double accuracies[] = {0.5, 1, 1, 1, 0.1};
     char text[512];
     struct ckpt_keep_rules keep = {.last = 1, BEST(2, CKPT_MODE_MAX)};
-    assert_string_equal(kept(&keep, numbers, accuracies, 5, 0, text), "2 3 5");
+    assert_string_equal(list_kept(&keep, numbers, accuracies, 5, 0, text), "2 3 5");
 }
 
 static void infinite_losses_rank_last_but_above_unknown_ones(void **state)
@@ -88,9 +88,9 @@ static void infinite_losses_rank_last_but_above_unknown_ones(void **state)
     static const double losses[] = {INFINITY, 3, NAN, NAN};
     char text[512];
     struct ckpt_keep_rules keep = {.last = 1, BEST(1, CKPT_MODE_MIN)};
-    assert_string_equal(kept(&keep, numbers, losses, 4, 0, text), "2 4");
+    assert_string_equal(list_kept(&keep, numbers, losses, 4, 0, text), "2 4");
     keep.best.count = 2;
-    assert_string_equal(kept(&keep, numbers, losses, 4, 0, text), "1 2 4");
+    assert_string_equal(list_kept(&keep, numbers, losses, 4, 0, text), "1 2 4");
 }
 
 static void an_empty_folder_is_no_error(void **state)
@@ -175,7 +175,7 @@ static void random_folders_match_a_naive_implementation(void **state)
             if (oracle_keeps(&keep, numbers, metrics, count, saved_step, numbers[i]))
                 used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%llu",
                                          used ? " " : "", (unsigned long long)numbers[i]);
-        assert_string_equal(kept(&keep, numbers, metrics, count, saved_step, found), expected);
+        assert_string_equal(list_kept(&keep, numbers, metrics, count, saved_step, found), expected);
     }
 }
 
@@ -210,7 +210,7 @@ static void pruning_after_each_save_equals_pruning_once_at_the_end(void **state)
         for (size_t i = 0, used = 0; i < here_count; i++)
             used += (size_t)snprintf(streamed + used, sizeof streamed - used, "%s%llu",
                                      used ? " " : "", (unsigned long long)here[i]);
-        assert_string_equal(streamed, kept(&keep, all, metrics, count, UINT64_MAX, at_end));
+        assert_string_equal(streamed, list_kept(&keep, all, metrics, count, UINT64_MAX, at_end));
     }
 }
 

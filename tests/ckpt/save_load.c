@@ -191,13 +191,13 @@ static void the_hash_covers_names_shapes_and_bytes_only(void **state)
 /* Progress reports. */
 struct progress_record {
     uint64_t calls_count, done_bytes, bytes;
-    bool falls_or_changes;
+    bool is_inconsistent;
 };
 
 static void record_progress(void *context, uint64_t bytes_done, uint64_t bytes)
 {
     struct progress_record *watched = context;
-    watched->falls_or_changes |=
+    watched->is_inconsistent |=
         bytes_done < watched->done_bytes || (watched->calls_count > 0 && bytes != watched->bytes);
     watched->done_bytes = bytes_done;
     watched->bytes = bytes;
@@ -217,10 +217,10 @@ static void hashing_and_verifying_report_progress(void **state)
     assert_ok(ckpt_hash(io, path, &hashes, NULL, &progress, &err), &err);
     progress.context = &verifying;
     assert_int_equal(ckpt_verify(io, path, NULL, NULL, &progress, &err), 0);
-    assert_true(hashing.calls_count > 0 && hashing.bytes > 0 && !hashing.falls_or_changes);
+    assert_true(hashing.calls_count > 0 && hashing.bytes > 0 && !hashing.is_inconsistent);
     assert_int_equal(hashing.done_bytes, hashing.bytes);
     assert_true(verifying.calls_count > 0 && verifying.bytes > hashing.bytes &&
-                !verifying.falls_or_changes);
+                !verifying.is_inconsistent);
     assert_int_equal(verifying.done_bytes, verifying.bytes);
     arrays_free(&arrays);
 }

@@ -6,7 +6,7 @@
 #include "base/philox.h"
 #include "ckpt/format/manifest.h"
 #include "io/faults/io_fault.h"
-#include "tests/ckpt/held_disk.h"
+#include "tests/ckpt/blocked_disk.h"
 #include "tests/ckpt/steps.h"
 
 #include <malloc.h>
@@ -31,22 +31,22 @@ static struct arrays make_groups(void)
 }
 
 /* Sets every word in the group to the version. */
-static void update(struct arrays *changing, uint32_t group, uint32_t version)
+static void update(struct arrays *trained_arrays, uint32_t group, uint32_t version)
 {
-    for (uint64_t i = 0; i < changing->count; i++) {
-        const struct ckpt_tensor *tensor = &changing->tensors[i];
+    for (uint64_t i = 0; i < trained_arrays->count; i++) {
+        const struct ckpt_tensor *tensor = &trained_arrays->tensors[i];
         uint32_t *words = tensor->data;
         for (uint64_t w = 0; tensor->group == group && w < array_bytes(tensor) / 4; w++)
             words[w] = version << 20 | (uint32_t)(w & 0xfffff);
     }
 }
 
-static void update_all(struct ckpt_saver *saver, struct arrays *changing, uint32_t version)
+static void update_all(struct ckpt_saver *saver, struct arrays *trained_arrays, uint32_t version)
 {
     for (uint32_t g = 0; g < GROUPS; g++) {
         if (saver)
             ckpt_saver_before_update(saver, g);
-        update(changing, g, version);
+        update(trained_arrays, g, version);
     }
 }
 
@@ -69,22 +69,22 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
     (void)state;
     enum { SAVES = 12 };
     uint32_t version = 1, saved[SAVES + 1], seed = (uint32_t)getpid();
-    struct arrays changing = make_groups();
+    struct arrays trained_arrays = make_groups();
     struct io *slow = steps_open_faulty("seed=0");
     struct err err = {0};
     char path[FIXTURE_PATH_BYTES];
     print_message("seed %u\n", seed);
     steps_set_faults(slow, "write:delay=4ms%%40,write:delay=1ms%%70,seed=%u", seed);
-    struct ckpt_saver *saver = open_saver(slow, &changing);
-    update_all(NULL, &changing, version);
+    struct ckpt_saver *saver = open_saver(slow, &trained_arrays);
+    update_all(NULL, &trained_arrays, version);
     for (uint32_t step = 1; step <= SAVES; step++) {
         assert_ok(ckpt_saver_save(saver, step, FIXTURE_STATE, &err), &err);
         saved[step] = version;
         /* a few updates, or updates until the save has ended; the next save is due either way */
         for (uint32_t more = philox(seed, step, 0).word[0] % 4; more > 0; more--)
-            update_all(saver, &changing, ++version);
+            update_all(saver, &trained_arrays, ++version);
         while (step % 5 == 0 && ckpt_saver_is_busy(saver))
-            update_all(saver, &changing, ++version);
+            update_all(saver, &trained_arrays, ++version);
     }
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     struct ckpt_saver_stats stats = ckpt_saver_stats(saver);
@@ -94,18 +94,18 @@ static void staging_is_never_overwritten_before_it_is_written_to_disk(void **sta
     assert_true(stats.blocked_ns > 0);
     ckpt_saver_close(saver);
     for (uint32_t step = 1; step <= SAVES; step++) {
-        update_all(NULL, &changing, saved[step]);
+        update_all(NULL, &trained_arrays, saved[step]);
         snprintf(path, sizeof path, "%s/step-%08u", folder, step);
-        assert_true(fixture_step_equals(io, path, &changing));
+        assert_true(fixture_step_equals(io, path, &trained_arrays));
     }
     io_close(slow);
-    arrays_free(&changing);
+    arrays_free(&trained_arrays);
 }
 
 /* A thread that continues to use the arrays, and so waits for the held disk. */
 struct owner {
     struct ckpt_saver *saver;
-    struct arrays *changing;
+    struct arrays *trained_arrays;
     bool saves; /* begins the next save without an update first */
     _Atomic pid_t thread;
 };
@@ -118,7 +118,7 @@ static void *save_on_thread(void *context)
     if (owner->saves)
         assert_ok(ckpt_saver_save(owner->saver, 2, FIXTURE_STATE, &err), &err);
     else
-        update_all(owner->saver, owner->changing, 2);
+        update_all(owner->saver, owner->trained_arrays, 2);
     return NULL;
 }
 
@@ -131,13 +131,13 @@ static void wait_until_asleep(const struct owner *owner)
 static void staging_stays_within_its_budget_while_writes_are_blocked(void **state)
 {
     (void)state;
-    struct arrays changing = make_groups();
+    struct arrays trained_arrays = make_groups();
     pthread_t thread;
     struct err err = {0};
-    blocked_disk_use(io, 0);
-    struct ckpt_saver *saver = open_saver(io, &changing);
-    struct owner owner = {.saver = saver, .changing = &changing};
-    update_all(NULL, &changing, 1);
+    blocked_disk_install(io, 0);
+    struct ckpt_saver *saver = open_saver(io, &trained_arrays);
+    struct owner owner = {.saver = saver, .trained_arrays = &trained_arrays};
+    update_all(NULL, &trained_arrays, 1);
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_wait_for_threads(&disk, 1);
@@ -152,19 +152,19 @@ static void staging_stays_within_its_budget_while_writes_are_blocked(void **stat
     assert_ok(ckpt_saver_wait(saver, &err), &err);
     assert_true(ckpt_saver_stats(saver).blocked_ns > 0); /* and the wait is reported */
     ckpt_saver_close(saver);
-    arrays_free(&changing);
+    arrays_free(&trained_arrays);
 }
 
 static void a_save_due_during_another_waits_and_happens_once(void **state)
 {
     (void)state;
-    struct arrays changing = make_groups();
+    struct arrays trained_arrays = make_groups();
     pthread_t thread;
     struct err err = {0};
-    blocked_disk_use(io, 0);
-    struct ckpt_saver *saver = open_saver(io, &changing);
-    struct owner owner = {.saver = saver, .changing = &changing, .saves = true};
-    update_all(NULL, &changing, 1);
+    blocked_disk_install(io, 0);
+    struct ckpt_saver *saver = open_saver(io, &trained_arrays);
+    struct owner owner = {.saver = saver, .trained_arrays = &trained_arrays, .saves = true};
+    update_all(NULL, &trained_arrays, 1);
     gate_shut(&disk);
     assert_ok(ckpt_saver_save(saver, 1, FIXTURE_STATE, &err), &err);
     gate_wait_for_threads(&disk, 1);
@@ -178,7 +178,7 @@ static void a_save_due_during_another_waits_and_happens_once(void **state)
     assert_int_equal(ckpt_saver_stats(saver).saves_count, 2);
     assert_int_equal(fixture_list(io, folder, NULL), 2);
     ckpt_saver_close(saver);
-    arrays_free(&changing);
+    arrays_free(&trained_arrays);
 }
 
 static uint64_t memory_in_use(void)
@@ -193,13 +193,13 @@ static void memory_does_not_grow_with_asynchronous_saves(void **state)
     enum { SAVES = 40 };
     if (test_is_sanitized())
         test_skip("a sanitizer owns malloc");
-    struct arrays changing = make_groups();
+    struct arrays trained_arrays = make_groups();
     struct err err = {0};
     uint64_t before = 0;
-    struct ckpt_saver *saver = open_saver(io, &changing);
+    struct ckpt_saver *saver = open_saver(io, &trained_arrays);
     for (uint32_t step = 1; step <= SAVES; step++) {
         assert_ok(ckpt_saver_save(saver, step % 3, FIXTURE_STATE, &err), &err);
-        update_all(saver, &changing, step);
+        update_all(saver, &trained_arrays, step);
         if (step % 10 == 0)
             assert_ok(ckpt_saver_wait(saver, &err), &err);
         if (step == 10)
@@ -210,7 +210,7 @@ static void memory_does_not_grow_with_asynchronous_saves(void **state)
                   (unsigned long long)after, SAVES);
     assert_true(after <= before + (64 << 10));
     ckpt_saver_close(saver);
-    arrays_free(&changing);
+    arrays_free(&trained_arrays);
 }
 
 int main(void)

@@ -106,7 +106,7 @@ likely_mistakes_are_reported() {
   contains "$(cat errors)" "the configuration is a folder: shards: expected a YAML file; put the path of a dataset under data.train in that file"
   printf 'PK\003\004 as torch.save begins a file' >model.pt
   same "$(status_of millrace train short.yaml --set run.dir=runs/pt --set model.init=model.pt)" 1 "a pickle"
-  contains "$(cat errors)" "this is a PyTorch file, which is a pickle: model.pt at 0: expected safetensors; save its tensors with PyTorch"
+  contains "$(cat errors)" "this is a PyTorch pickle file: model.pt at 0: expected safetensors; save its tensors with PyTorch"
   same "$(status_of millrace train short.yaml --set run.dir=runs/gpt2 --set model.type=gpt2)" 2 "gpt2 on photos"
   contains "$(cat errors)" "a vit trains on images, a gpt2 or llama on tokens"
   [[ ! -e runs/pt/ckpt && ! -e runs/gpt2/ckpt ]] || fail "files were left behind"

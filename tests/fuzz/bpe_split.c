@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { LEAST = 3 };
+enum { CUT_BYTES_MIN = 3 };
 
 /* Aborts unless a word ends at `place`, counted from the start. */
 static void expect_end(const uint8_t *text, size_t bytes, size_t place)
@@ -28,9 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             abort();
         at = end;
     }
-    if (bytes <= LEAST)
+    if (bytes <= CUT_BYTES_MIN)
         return 0;
-    size_t cut = bpe_find_cut(data, bytes, LEAST);
+    size_t cut = bpe_find_cut(data, bytes, CUT_BYTES_MIN);
     if (cut == bytes)
         return 0;
     expect_end(data, bytes, cut);

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { AWAITED = 4, AWAITED_BYTES = 24, INPUT_BYTES_MAX = 1 << 16 };
+enum { AWAITED_COUNT = 4, AWAITED_BYTES = 24, INPUT_BYTES_MAX = 1 << 16 };
 
 static void receive_all(struct tcp_peer *peer)
 {
@@ -31,25 +31,25 @@ static void receive_all(struct tcp_peer *peer)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct tcp_op op = {.base.purpose = "the weights"};
-    struct tcp_message awaited[AWAITED];
+    struct tcp_message awaited[AWAITED_COUNT];
     struct tcp_peer peer = {.rank = 1};
-    char taken[AWAITED][AWAITED_BYTES];
+    char received[AWAITED_COUNT][AWAITED_BYTES];
     struct err err;
     int pair[2];
     if (bytes > INPUT_BYTES_MAX || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair))
         return 0;
     peer.socket = pair[0];
     /* the first receives start after the input arrives, the others before */
-    for (int i = 0; i < AWAITED; i++) {
+    for (int i = 0; i < AWAITED_COUNT; i++) {
         awaited[i] = (struct tcp_message){
-            .data = taken[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};
-        if (i >= AWAITED / 2)
+            .data = received[i], .frame = {(uint64_t)i / 2, AWAITED_BYTES}, .peer = 1, .op = &op};
+        if (i >= AWAITED_COUNT / 2)
             tcp_peer_post(&peer, &awaited[i], false, &err);
     }
     bool is_sent = send(pair[1], data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes;
     if (is_sent && bytes > 0)
         receive_all(&peer);
-    for (int i = 0; i < AWAITED / 2 && is_sent; i++)
+    for (int i = 0; i < AWAITED_COUNT / 2 && is_sent; i++)
         tcp_peer_post(&peer, &awaited[i], false, &err);
     close(pair[1]);
     tcp_peer_deinit(&peer);

@@ -9,19 +9,19 @@
 
 static void check_hello(const uint8_t *data)
 {
-    struct tcp_hello said, hello;
-    memcpy(&said, data, sizeof said);
-    if (!tcp_hello_decode(data, said.token, &hello))
+    struct tcp_hello sent_hello, hello;
+    memcpy(&sent_hello, data, sizeof sent_hello);
+    if (!tcp_hello_decode(data, sent_hello.token, &hello))
         return;
     /* a token of another run */
-    if (tcp_hello_decode(data, said.token + 1, &hello))
+    if (tcp_hello_decode(data, sent_hello.token + 1, &hello))
         abort();
     if (hello.rank < 0 || hello.rank >= hello.ranks || hello.ranks > TCP_RANKS_MAX ||
         hello.listen_port < 0 || hello.listen_port > UINT16_MAX)
         abort();
 }
 
-static void check_places(const uint8_t *data, size_t bytes)
+static void check_addresses(const uint8_t *data, size_t bytes)
 {
     static struct tcp_address places[TCP_RANKS_MAX];
     struct err err;
@@ -37,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     if (bytes >= sizeof(struct tcp_hello))
         check_hello(data);
-    check_places(data, bytes);
+    check_addresses(data, bytes);
     return 0;
 }

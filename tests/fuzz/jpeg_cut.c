@@ -16,11 +16,11 @@ enum { PIXELS_MAX = 1 << 14, PARTS = 6 };
 /* Reused, as a worker does; reachable at exit, so no leak. */
 static struct jpeg_decoder *whole_decoder, *part_decoder;
 
-static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *some,
+static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *cut_planes,
                     struct image_rect part)
 {
     for (uint32_t i = 0; i < whole->count; i++) {
-        const struct jpeg_plane *a = &whole->plane[i], *b = &some->plane[i];
+        const struct jpeg_plane *a = &whole->plane[i], *b = &cut_planes->plane[i];
         uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
         uint32_t right = ((part.x + part.width) * a->x_num + a->x_den - 1) / a->x_den;
         uint32_t bottom = ((part.y + part.height) * a->y_num + a->y_den - 1) / a->y_den;
@@ -38,7 +38,7 @@ static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
 {
     for (uint32_t i = 0; i < PARTS; i++) {
         struct jpeg_info info;
-        struct jpeg_planes some;
+        struct jpeg_planes cut_planes;
         struct err err;
         if (jpeg_decode_begin(part_decoder, data, bytes, "input", &info, &err)) {
             if (whole)
@@ -49,11 +49,11 @@ static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
                                   .y = info.height * (i * 5 % 7) / 7};
         part.width = 1 + (info.width - part.x - 1) * (i * 3 % 5) / 4;
         part.height = 1 + (info.height - part.y - 1) * (i * 4 % 5) / 4;
-        int status = jpeg_decode_part(part_decoder, &part, &some, &err);
+        int status = jpeg_decode_part(part_decoder, &part, &cut_planes, &err);
         if (whole && status)
             abort();
         if (whole)
-            compare(whole, &some, part);
+            compare(whole, &cut_planes, part);
     }
 }
 

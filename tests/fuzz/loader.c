@@ -128,7 +128,7 @@ static void replace(struct str *text, const char *key, const char *value)
     *text = changed;
 }
 
-static void correct(struct str *text)
+static void correct_counts(struct str *text)
 {
     struct dataset *dataset;
     struct err err = {0};
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         str_add(&text, data, bytes);
     if (str_status(&text))
         return 0;
-    correct(&text);
+    correct_counts(&text);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_TOKENS; decode++)
         for (int memory_only = 1; memory_only >= 0; memory_only--)
             load(decode, memory_only);

@@ -29,13 +29,13 @@ as_ours='-x c -std=gnu11 -D_GNU_SOURCE -DREAL_BITS=32 -Wno-unused-function '$mpi
 every_header_compiles_alone_with_gcc() { compiles "$as_ours" gcc "${all[@]}"; }
 every_header_compiles_alone_with_clang() { compiles "$as_ours" clang "${all[@]}"; }
 
-mapfile -t beside_kernels < <(cd "$TEST_SOURCE_DIR" && grep -l 'extern "C"' trainer/ops/cuda/*.h trainer/ops/cuda/*/*.h)
-headers_beside_kernels_compile_alone_as_c_and_cpp() {
+mapfile -t kernel_headers < <(cd "$TEST_SOURCE_DIR" && grep -l 'extern "C"' trainer/ops/cuda/*.h trainer/ops/cuda/*/*.h)
+kernel_headers_compile_alone_as_c_and_cpp() {
   local cuda=${CUDA_INCLUDE_DIR:-}
   [[ -n $cuda ]] || skip "this build found no CUDA toolkit"
-  [[ ${#beside_kernels[@]} -gt 5 ]] || fail "found only ${beside_kernels[*]}"
-  compiles "$as_ours -isystem $cuda" gcc "${beside_kernels[@]}"
-  compiles "-x c++ -std=c++14 -D_GNU_SOURCE -isystem $cuda" g++ "${beside_kernels[@]}"
+  [[ ${#kernel_headers[@]} -gt 5 ]] || fail "found only ${kernel_headers[*]}"
+  compiles "$as_ours -isystem $cuda" gcc "${kernel_headers[@]}"
+  compiles "-x c++ -std=c++14 -D_GNU_SOURCE -isystem $cuda" g++ "${kernel_headers[@]}"
 }
 
-run_cases every_header_compiles_alone_with_gcc every_header_compiles_alone_with_clang headers_beside_kernels_compile_alone_as_c_and_cpp
+run_cases every_header_compiles_alone_with_gcc every_header_compiles_alone_with_clang kernel_headers_compile_alone_as_c_and_cpp

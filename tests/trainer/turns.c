@@ -3,7 +3,7 @@
  * the clock by minutes, to which real time adds only seconds.
  */
 #include "base/clock.h"
-#include "tests/ckpt/held_disk.h"
+#include "tests/ckpt/blocked_disk.h"
 #include "tests/trainer/text_case.h"
 #include "trainer/trainer.h"
 
@@ -94,7 +94,7 @@ static int set_up(void **state)
     test_make_folder(folder);
     assert_ok(io_open(folder, NULL, &io, &err), &err);
     text_case_make(io, folder, shards);
-    blocked_disk_use(io, 0);
+    blocked_disk_install(io, 0);
     return 0;
 }
 

@@ -1,14 +1,14 @@
 /*
- * held_disk — see held_disk.h.
+ * blocked_disk — see blocked_disk.h.
  */
-#include "tests/ckpt/held_disk.h"
+#include "tests/ckpt/blocked_disk.h"
 
 #include <unistd.h>
 
 struct gate disk = GATE_OPEN;
 
-static const struct io_ops *sound;
-static struct io_ops held;
+static const struct io_ops *real_ops;
+static struct io_ops blocked_ops;
 static unsigned delay_each_us;
 
 static int submit_behind_gate(struct io_queue *queue, struct io_request *const *requests,
@@ -21,16 +21,16 @@ static int submit_behind_gate(struct io_queue *queue, struct io_request *const *
         if (delay_each_us > 0)
             usleep(delay_each_us);
     }
-    return sound->submit(queue, requests, count);
+    return real_ops->submit(queue, requests, count);
 }
 
-void blocked_disk_use(struct io *io, unsigned delay_us)
+void blocked_disk_install(struct io *io, unsigned delay_us)
 {
     delay_each_us = delay_us;
-    if (io->ops == &held)
+    if (io->ops == &blocked_ops)
         return;
-    sound = io->ops;
-    held = *sound;
-    held.submit = submit_behind_gate;
-    io->ops = &held;
+    real_ops = io->ops;
+    blocked_ops = *real_ops;
+    blocked_ops.submit = submit_behind_gate;
+    io->ops = &blocked_ops;
 }
