@@ -25,7 +25,7 @@ struct log {
 /* log may be NULL. Lines are truncated to LOG_LINE_BYTES_MAX. */
 void log_line(const struct log *log, enum log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Like log_line, followed by ": " and err in one line (err_format). */
+/* Like log_line, but appends ": " and err, formatted on one line (err_format). */
 void log_err(const struct log *log, enum log_level level, const struct err *err, const char *format,
              ...) __attribute__((format(printf, 4, 5)));
 

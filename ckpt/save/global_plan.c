@@ -103,7 +103,7 @@ static struct listed_chunk *list_rank(struct global_plan *global, const struct n
 {
     const struct local_plan_head *head = local_plan_get(&global->received, rank);
     const struct local_plan_chunk *chunk = local_plan_first(head);
-    bool elsewhere = !nodes_shares_folder(nodes, rank);
+    bool elsewhere = !nodes_rank_shares_folder(nodes, rank);
     struct manifest_file *file = &global->manifest.files[rank];
     *file = (struct manifest_file){.name = global_plan_file_name(rank, global->file_names[rank]),
                                    .size_bytes = head->file_bytes,

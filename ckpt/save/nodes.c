@@ -97,7 +97,7 @@ bool nodes_is_first_rank(const struct nodes *nodes)
     return nodes->node->rank == 0;
 }
 
-bool nodes_shares_folder(const struct nodes *nodes, int rank)
+bool nodes_rank_shares_folder(const struct nodes *nodes, int rank)
 {
     return nodes->first_rank[rank] == nodes->first_rank[nodes->all->rank];
 }

@@ -27,6 +27,6 @@ struct nodes {
 int nodes_init(struct nodes *nodes, const struct ckpt_saver_options *options, struct err *err);
 void nodes_deinit(struct nodes *nodes); /* a zeroed struct is fine */
 bool nodes_is_first_rank(const struct nodes *nodes);
-bool nodes_shares_folder(const struct nodes *nodes, int rank);
+bool nodes_rank_shares_folder(const struct nodes *nodes, int rank);
 
 #endif

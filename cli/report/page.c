@@ -16,7 +16,8 @@ static const char page_head[] =
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
     "<meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
-/* Returns the bytes of the UTF-8 character at text; 0: invalid, or not allowed in a page. */
+/* Returns the length in bytes of the UTF-8 character at text; 0: invalid, or not allowed in a
+ * page. */
 static size_t character_bytes(const uint8_t *text, size_t bytes)
 {
     uint32_t code;

@@ -59,7 +59,8 @@ int engine_comm_plan_receive(struct comm *comm, struct engine_op *op, int from, 
  * receive + rank * bytes. */
 int engine_comm_plan_gather(struct comm *comm, struct engine_op *op, const void *send,
                             char *receive, size_t bytes);
-/* The i-th rank after this one, i from 1 to ranks - 1; distributes the load. */
+/* The i-th rank after this one, for i from 1 to ranks - 1. Each rank starts with another peer,
+ * which spreads the load. */
 static inline int engine_comm_peer(const struct comm *comm, int i)
 {
     return (comm->rank + i) % comm->ranks;

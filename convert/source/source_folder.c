@@ -45,7 +45,8 @@ static int compare_keys(const struct file_list *list, const struct listed_file *
     }
 }
 
-/* Files with the same key and extension, an error, are ordered by name. */
+/* Two files with the same key and extension are an error; their order makes its message the same
+ * each time. */
 static int compare_files(const void *a, const void *b, void *context)
 {
     const struct file_list *list = context;

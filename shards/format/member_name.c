@@ -37,7 +37,7 @@ int member_name_split(const char *name, struct member_name *ret_name, bool *ret_
     for (const unsigned char *at = (const unsigned char *)name; *at; at++)
         if (*at < 0x20 || *at == 0x7f)
             return bad_name(err, "name of a tar member contains a control character",
-                            "text without newlines, tabs and other control characters", name);
+                            "text without newlines, tabs or other control characters", name);
     memcpy(ret_name->key, name, key_bytes);
     ret_name->key[key_bytes] = '\0';
     for (size_t i = 0; i <= extension_bytes; i++) {

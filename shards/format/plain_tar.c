@@ -248,7 +248,7 @@ static int walk_members(struct tar_walk *walk, uint64_t *ret_archive_end)
 }
 
 /* Detects a millrace shard that lost its trailer: its index follows the end of the archive. */
-static int check_lost_index(struct tar_walk *walk, const struct plain_tar_index *found)
+static int check_missing_index(struct tar_walk *walk, const struct plain_tar_index *found)
 {
     uint8_t head[LOST_INDEX_BYTES]; /* version, fields, samples, key bytes */
     uint64_t at = found->trailer.archive_end + TAR_END_BYTES;
@@ -326,7 +326,7 @@ int plain_tar_index_build(struct io *io, struct io_file *file, const char *path,
     if (!status)
         status = encode_index(&walk, archive_end, &found);
     if (!status)
-        status = check_lost_index(&walk, &found);
+        status = check_missing_index(&walk, &found);
     found.is_partial = walk.is_partial;
     if (walk.queue)
         io->ops->queue_close(walk.queue);

@@ -119,7 +119,7 @@ static int load(struct comm *world, const char *path, struct err *err)
     return status;
 }
 
-static int load_nodes(struct comm *world, const char *folder, struct err *err)
+static int load_on_each_node(struct comm *world, const char *folder, struct err *err)
 {
     static const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct node node = node_of(world, folder);
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
     else if (!status && argc >= 4 && strcmp(argv[1], "save-nodes") == 0)
         status = save(world, argv + 2, argc - 2, true, &err);
     else if (!status && argc == 3 && strcmp(argv[1], "load-nodes") == 0)
-        status = load_nodes(world, argv[2], &err);
+        status = load_on_each_node(world, argv[2], &err);
     else if (!status && argc == 3 && strcmp(argv[1], "load") == 0)
         status = load(world, argv[2], &err);
     if (status)

@@ -111,7 +111,7 @@ static int count_temporary(void *context, const struct io_entry *entry)
     return 0;
 }
 
-bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
+bool check_no_leftovers(struct io *io, const char *folder, char why[CHECK_WHY_BYTES])
 {
     struct check_context check_context = {0};
     struct err err = {0};
@@ -131,7 +131,8 @@ static bool check_next_owner(const struct expected *expected, struct io *io, con
     struct err err = {0};
     if (workload_acquire_once(expected->plan, io, folder, &err))
         return set_why(why, "the next owner is refused", &err);
-    return check_swept(io, folder, why) && check_steps(expected->plan, io, folder, &found, why) &&
+    return check_no_leftovers(io, folder, why) &&
+           check_steps(expected->plan, io, folder, &found, why) &&
            expected_allows(expected, &found, why, CHECK_WHY_BYTES);
 }
 
@@ -145,7 +146,7 @@ static bool check_next_save(const struct plan *plan, struct io *io, const char *
     if (workload_save_once(plan, io, folder, further, &err))
         return set_why(why, "a further save failed", &err);
     step_set_save(found, further, plan->keep);
-    if (!check_swept(io, folder, why) || !check_steps(plan, io, folder, &after, why))
+    if (!check_no_leftovers(io, folder, why) || !check_steps(plan, io, folder, &after, why))
         return false;
     if (step_set_equals(&after, found))
         return true;

@@ -27,6 +27,6 @@ bool check_folder(const struct expected *expected, struct io *io, const char *fo
 bool check_steps(const struct plan *plan, struct io *io, const char *folder,
                  struct step_set *ret_found, char why[CHECK_WHY_BYTES]);
 /* Checks that nothing temporary is left, part of invariant 4. */
-bool check_swept(struct io *io, const char *folder, char why[CHECK_WHY_BYTES]);
+bool check_no_leftovers(struct io *io, const char *folder, char why[CHECK_WHY_BYTES]);
 
 #endif

@@ -185,7 +185,7 @@ static bool check_next_run(struct sweep *sweep, const struct run_files *files, i
     int status = run_ranks(files, ranks, NULL, &died);
     if (status)
         explain_status(files, status, "the next run", why);
-    if (status || !check_swept(sweep->check_io, sweep->folder, why))
+    if (status || !check_no_leftovers(sweep->check_io, sweep->folder, why))
         return false;
     plan.saves_count = 0;
     struct expected after = {.plan = &plan, .before = *found};

@@ -38,11 +38,11 @@ struct shim_architecture shim_architecture(void);
 void shim_set_failure(cudaError_t status);
 
 /* Sets the algorithms that the cuBLASLt stand-in offers. */
-struct shim_products {
+struct shim_gemms {
     uint16_t cluster_shape; /* the algorithms' cluster shape; initially 0 */
     bool has_algorithms;    /* initially true */
 };
-void shim_set_products(struct shim_products products);
+void shim_set_products(struct shim_gemms products);
 
 /* Sets NCCL's version in NCCL's encoding (22304); 0 (initially): the version of this build's
  * headers. */

@@ -73,9 +73,9 @@ struct product_job {
     float alpha, beta;
 };
 
-static struct shim_products current_products = {.has_algorithms = true};
+static struct shim_gemms current_products = {.has_algorithms = true};
 
-void shim_set_products(struct shim_products products)
+void shim_set_products(struct shim_gemms products)
 {
     current_products = products;
 }

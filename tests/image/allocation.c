@@ -30,7 +30,7 @@ static void run_all(struct image_pipeline *pipeline, const struct photo *photos,
 static void the_steady_state_allocates_nothing(void **state)
 {
     (void)state;
-    size_t ours = allocations_ours(), others = allocations_others();
+    size_t ours = allocations_own_count(), others = allocations_others();
     struct err err;
     struct photo photos[KINDS];
     struct image_pipeline *pipeline;
@@ -46,12 +46,12 @@ static void the_steady_state_allocates_nothing(void **state)
     assert_ok(image_pipeline_open(&options, &pipeline, &err), &err);
     run_all(pipeline, photos, rgb);
     /* otherwise the count is broken */
-    assert_true(allocations_ours() > ours && allocations_others() > others);
-    ours = allocations_ours();
+    assert_true(allocations_own_count() > ours && allocations_others() > others);
+    ours = allocations_own_count();
     others = allocations_others();
     for (int epoch = 0; epoch < 3; epoch++)
         run_all(pipeline, photos, rgb);
-    assert_int_equal(allocations_ours(), ours);
+    assert_int_equal(allocations_own_count(), ours);
     assert_int_equal(allocations_others(), others);
     image_pipeline_close(pipeline);
     for (unsigned i = 0; i < KINDS; i++)

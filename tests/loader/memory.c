@@ -92,7 +92,8 @@ static int make_images(void **state)
 static void steady_state_allocates_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    assert_true(allocations_ours() > 0); /* the fixture allocates; otherwise the count is broken */
+    /* The fixture allocates; otherwise the count is broken. */
+    assert_true(allocations_own_count() > 0);
     for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
         struct loader_options options = fixture_loader_options(fixture, decode);
         struct loader *loader;
@@ -106,11 +107,11 @@ static void steady_state_allocates_nothing(void **state)
             /* scratch memory grows until every worker has decoded the largest picture, which takes
              * at most twenty epochs */
             if (i == 2000)
-                before = allocations_ours();
+                before = allocations_own_count();
             assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
             loader_release(loader, batch);
         }
-        assert_int_equal(allocations_ours() - before, 0);
+        assert_int_equal(allocations_own_count() - before, 0);
         loader_close(loader);
     }
 }

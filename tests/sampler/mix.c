@@ -293,16 +293,16 @@ static void positions_of_a_huge_mix_need_no_memory(void **state)
         {UINT64_C(10000000000), 60000}, {UINT64_C(1) << 46, 5535}, {1000, 1}};
     struct sampler_source sources[5];
     /* skips the test before anything is open */
-    (void)allocations_ours();
+    (void)allocations_own_count();
     struct sampler *sampler = open_sampler(enormous, 3, sources);
-    size_t before = allocations_ours() + allocations_others();
+    size_t before = allocations_own_count() + allocations_others();
     uint64_t samples = sampler_samples(sampler), position = 0;
     for (uint32_t i = 0; i < 100000; i++) {
         position = (position * 0x9E3779B97F4A7C15u + i) % samples;
         struct sample_ref ref = sampler_at(sampler, i % 5, position);
         assert_true(ref.sample < enormous[ref.dataset].samples);
     }
-    assert_int_equal(allocations_ours() + allocations_others() - before, 0);
+    assert_int_equal(allocations_own_count() + allocations_others() - before, 0);
     sampler_close(sampler);
 }
 

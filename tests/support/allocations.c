@@ -10,7 +10,7 @@
 
 #ifdef MR_SANITIZED
 
-size_t allocations_ours(void)
+size_t allocations_own_count(void)
 {
     test_skip("a sanitizer replaces malloc");
 }
@@ -37,7 +37,7 @@ static void count_call(const void *caller)
     atomic_fetch_add_explicit(is_ours ? &ours : &others, 1, memory_order_relaxed);
 }
 
-size_t allocations_ours(void)
+size_t allocations_own_count(void)
 {
     return atomic_load(&ours);
 }

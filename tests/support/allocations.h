@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 /* Calls so far. Skips the running test if a sanitizer replaces malloc. */
-size_t allocations_ours(void);
+size_t allocations_own_count(void);
 size_t allocations_others(void);
 
 #endif

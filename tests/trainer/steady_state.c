@@ -23,15 +23,15 @@ static void record_allocations(void *context, const struct trainer_report *repor
     if (report->event != TRAINER_PROGRESS)
         return;
     if (report->step == WARMUP_STEPS)
-        counts->after_warmup = allocations_ours();
+        counts->after_warmup = allocations_own_count();
     if (report->step == STEPS - 1)
-        counts->at_end = allocations_ours();
+        counts->at_end = allocations_own_count();
 }
 
 static void steps_allocate_nothing(void **state)
 {
     (void)state;
-    (void)allocations_ours(); /* skips the test if allocations cannot be counted */
+    (void)allocations_own_count(); /* skips the test if allocations cannot be counted */
     char folder[TEST_PATH_BYTES_MAX], shards[2 * TEST_PATH_BYTES_MAX];
     struct err err;
     struct io *io;

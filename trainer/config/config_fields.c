@@ -291,14 +291,16 @@ static const struct config_field fields[] = {
      .aliases = strategy_aliases,
      .help =
          "model state to shard over ranks, which trades traffic for memory; ddp: none; zero1: the "
-         "moments; zero2: also the gradients; zero3: also the weights. Aliases: no_shard is ddp, "
-         "full_shard is zero3, deepspeed_stage_0 to 3 are ddp to zero3. Does not change results"},
+         "moments; zero2: also the gradients; zero3: also the weights. Aliases: no_shard for ddp, "
+         "full_shard for zero3, deepspeed_stage_0 to 3 for ddp, zero1, zero2, zero3. Does not "
+         "change results"},
     {"parallel.shard", CONFIG_COUNT, AT(parallel.shard), "0", 0, 1 << 20,
      .help = "number of ranks that hold one copy of the sharded state; divides the number of "
              "ranks; 0: all ranks, or with hybrid_shard those of one machine"},
     {"parallel.replicate", CONFIG_COUNT, AT(parallel.replicate), "0", 0, 1 << 20,
-     .help = "number of copies of the sharded state; divides the number of ranks; times "
-             "parallel.shard, if set, is the number of ranks; 0: follows from parallel.shard"},
+     .help = "number of copies of the sharded state; must divide the number of ranks; if "
+             "parallel.shard is set, their product must be the number of ranks; 0: derived "
+             "from parallel.shard"},
     {"parallel.wrap_min_params", CONFIG_COUNT, AT(parallel.wrap_min_params), "0", 0, 1e12,
      .help = "join adjacent blocks (including the embedding and the head) into groups of at least "
              "this many parameters, which are gathered, reduced and updated together; 0: each "
@@ -363,7 +365,7 @@ static const struct config_field fields[] = {
              "requires a strategy that shards weights, also on one rank; does not change results"},
 
     {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
-     .help = "checkpoint folder; empty: ckpt below run.dir"},
+     .help = "checkpoint folder; empty: ckpt in run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
      .help = "whether all nodes see the same checkpoint folder; false: each node has its own, for "
              "the files of its ranks"},

@@ -26,7 +26,7 @@ static struct mixup_options make_mixup_options(const struct train_config *config
                                   .switch_probability = config->data.image.mix_switch_prob};
 }
 
-static void set_training_image(const struct train_config *c, struct loader_options *o)
+static void set_image_options(const struct train_config *c, struct loader_options *o)
 {
     o->image.crop.kind = (enum crop_kind)c->data.image.crop;
     o->image.crop.scale_min = c->data.image.scale_min;
@@ -47,7 +47,7 @@ static void set_training_options(struct run *run, struct loader_options *o)
 {
     const struct train_config *c = run->config;
     set_training_data(run, o);
-    set_training_image(c, o);
+    set_image_options(c, o);
     o->order = (enum order_kind)c->data.order;
     o->drop_last = true;
     o->epochs_max = 0;

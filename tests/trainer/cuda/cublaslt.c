@@ -14,7 +14,7 @@
 
 enum { SIDE = 16, BIAS_AT = 8 /* in elements: 16 bytes */, WORKSPACE_BYTES = 1 << 20 };
 
-static const struct shim_products USUAL = {.has_algorithms = true};
+static const struct shim_gemms USUAL = {.has_algorithms = true};
 
 struct products {
     struct device *device;
@@ -72,7 +72,7 @@ static uint32_t id_for_cluster_shape(const struct products *p, uint16_t shape)
     struct cublaslt_plan *plan;
     struct err err;
     uint32_t id;
-    shim_set_products((struct shim_products){.cluster_shape = shape, .has_algorithms = true});
+    shim_set_products((struct shim_gemms){.cluster_shape = shape, .has_algorithms = true});
     assert_ok(cublaslt_plan(p->lt, &PRODUCT, &plan, &id, &err), &err);
     cublaslt_plan_free(plan);
     return id;
@@ -114,7 +114,7 @@ static void an_unsupported_product_is_reported_with_its_shape(void **state)
     struct err err;
     uint32_t id;
     open_products(&p);
-    shim_set_products((struct shim_products){0});
+    shim_set_products((struct shim_gemms){0});
     assert_int_equal(cublaslt_plan(p.lt, &PRODUCT, &plan, &id, &err), -ENOTSUP);
     assert_string_equal(err.expected, "16 x 16 x 16 of BF16");
     close_products(&p);

@@ -64,7 +64,7 @@ __device__ inline void tile_copy_async(T *tile, const T *source, uint64_t stride
     using layout = tile_layout<COLUMNS>;
     constexpr int pass_rows = THREADS / layout::swizzle_chunks;
     static_assert(ROWS % pass_rows == 0 && pass_rows % 8 == 0,
-                  "whole passes, the same swizzle in each");
+                  "the rows must divide into whole passes with the same swizzle");
     unsigned thread = reload_thread_index();
     int row = (int)(thread / layout::swizzle_chunks),
         chunk = (int)(thread % layout::swizzle_chunks);
