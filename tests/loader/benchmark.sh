@@ -13,7 +13,7 @@ import turns
 
 peer = turns.Peer("millrace", [os.environ["TURNS"], "shards", 2, 256])
 peer.begin()
-assert peer.told["first_batch_seconds"] > 0 and peer.told["read_workers"] == 2, peer.told
+assert peer.report["first_batch_seconds"] > 0 and peer.report["read_workers"] == 2, peer.report
 for measured in (1, 5):  # the second window continues into a later epoch
     said = peer.turn(2, measured)
     assert said["samples"] == measured * 256, said
