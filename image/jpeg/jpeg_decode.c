@@ -242,9 +242,9 @@ static int place_part(struct jpeg_decoder *decoder, const struct jpeg_fast_scan 
     return status;
 }
 
-/* -ENOTSUP: libjpeg must decode the part. */
+/* is_divided: the part's segments can be decoded alone. -ENOTSUP: libjpeg must decode the part. */
 static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect part,
-                                 struct err *err)
+                                 bool is_divided, struct err *err)
 {
     struct jpeg_fast_scan scan;
     struct jpeg_fast_plane planes[JPEG_FAST_COMPONENTS_MAX];
@@ -255,15 +255,11 @@ static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect
     struct image_rect mcus = {.x = part.x / width, .y = part.y / height};
     mcus.width = (uint32_t)bytes_divide_up(part.x + part.width, width) - mcus.x;
     mcus.height = (uint32_t)bytes_divide_up(part.y + part.height, height) - mcus.y;
-    uint32_t columns = (uint32_t)bytes_divide_up(scan.width, width);
-    /* As jpeg_cut does: a part is decoded alone if rows consist of whole segments. */
-    bool skip = scan.restart_interval > 0 && columns % scan.restart_interval == 0 &&
-                decoder->reader.warnings == 0;
     int status = place_part(decoder, &scan, mcus, planes, err);
     if (status)
         return status;
-    status = jpeg_fast_decode(decoder->fast, &scan, mcus, skip, planes);
-    return status == -ENOMEM ? err_set(err, -ENOMEM, "out of memory for a part of a JPEG") : status;
+    /* without memory for the segments: libjpeg needs none */
+    return jpeg_fast_decode(decoder->fast, &scan, mcus, is_divided, planes) ? -ENOTSUP : 0;
 }
 
 /* ---- Parts, by libjpeg. ---- */
@@ -274,22 +270,17 @@ static bool rects_equal(struct image_rect a, struct image_rect b)
 }
 
 /* Cuts the part's segments out of the file. -ENOTSUP if that is impossible or saves nothing. */
-static int cut_part(struct jpeg_decoder *decoder, struct image_rect part,
+static int cut_part(struct jpeg_decoder *decoder, const struct jpeg_headers *headers,
+                    const struct jpeg_cut_grid *grid, struct image_rect part,
                     struct image_rect *ret_segments)
 {
     const struct jpeg_reader *reader = &decoder->reader;
-    struct jpeg_headers headers;
-    struct jpeg_cut_grid grid;
-    if (decoder->info.restart_interval == 0 ||
-        jpeg_read_headers(reader->data, reader->bytes, reader->bytes, NULL, &headers, NULL) ||
-        !jpeg_cut_grid_of(&headers, &grid))
-        return -ENOTSUP;
-    struct image_rect segments = jpeg_cut_align(&grid, part);
-    struct image_rect above = {0, 0, grid.width, segments.y + segments.height};
+    struct image_rect segments = jpeg_cut_align(grid, part);
+    struct image_rect above = {0, 0, grid->width, segments.y + segments.height};
     if (rects_equal(segments, above))
         return -ENOTSUP;
     str_clear(&decoder->cut);
-    int status = jpeg_cut(reader->data, reader->bytes, &headers, &grid, segments, &decoder->cut);
+    int status = jpeg_cut(reader->data, reader->bytes, headers, grid, segments, &decoder->cut);
     if (!status)
         *ret_segments = segments;
     return status;
@@ -323,6 +314,17 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     return status;
 }
 
+/* Finds out whether restart markers divide the image so that parts can be decoded alone. */
+static bool find_grid(const struct jpeg_decoder *decoder, struct jpeg_headers *headers,
+                      struct jpeg_cut_grid *grid)
+{
+    const struct jpeg_reader *reader = &decoder->reader;
+    return decoder->info.restart_interval > 0 &&
+           jpeg_read_headers(reader->data, reader->bytes, reader->bytes, NULL, headers, NULL) ==
+               0 &&
+           jpeg_cut_grid_of(headers, grid);
+}
+
 /* Uses a cut if possible. If the cut does not decode, decodes the file from its start to locate
  * the error. */
 static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, struct err *err)
@@ -331,11 +333,14 @@ static int decode_part(struct jpeg_decoder *decoder, struct image_rect part, str
     const void *data = reader->data;
     size_t bytes = reader->bytes;
     struct image_rect segments;
-    int status = decode_with_jpeg_fast(decoder, part, err);
+    struct jpeg_headers headers;
+    struct jpeg_cut_grid grid;
+    bool is_divided = find_grid(decoder, &headers, &grid);
+    int status = decode_with_jpeg_fast(decoder, part, is_divided, err);
     decoder->used_jpeg_fast = status == 0;
     if (status != -ENOTSUP)
         return status;
-    status = cut_part(decoder, part, &segments);
+    status = is_divided ? cut_part(decoder, &headers, &grid, part, &segments) : -ENOTSUP;
     if (status == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory for %zu bytes of a part of a JPEG", bytes);
     if (!status) {

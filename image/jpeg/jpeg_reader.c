@@ -218,6 +218,16 @@ static int color_of(const struct jpeg_reader *reader, enum jpeg_color *ret_color
     return -EBADMSG;
 }
 
+/* libjpeg-turbo 3 reads the headers of lossless files. */
+static bool is_lossless(const struct jpeg_decompress_struct *codec)
+{
+#if JPEG_LIB_VERSION >= 70
+    return codec->min_DCT_h_scaled_size != DCTSIZE;
+#else
+    return codec->min_DCT_scaled_size != DCTSIZE;
+#endif
+}
+
 static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, struct err *err)
 {
     const struct jpeg_decompress_struct *codec = &reader->codec;
@@ -227,11 +237,13 @@ static int check_headers(struct jpeg_reader *reader, struct jpeg_info *info, str
         err_at(err, reader->path, offset_of(reader));
         return status;
     }
-    if (codec->data_precision != BITS_IN_JSAMPLE || color_of(reader, &info->color)) {
+    bool lossless = is_lossless(codec);
+    if (lossless || codec->data_precision != BITS_IN_JSAMPLE || color_of(reader, &info->color)) {
         err_set(err, -EBADMSG, "JPEG format is not supported");
         err_at(err, reader->path, offset_of(reader));
         err_expected(err, "8 bits of grayscale, YCbCr, RGB, CMYK or YCCK");
-        err_found(err, "%d components of %d bits", codec->num_components, codec->data_precision);
+        err_found(err, "%d components of %d bits%s", codec->num_components, codec->data_precision,
+                  lossless ? ", lossless" : "");
         return advise_replacement(err);
     }
     info->width = codec->image_width;

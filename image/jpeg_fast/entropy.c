@@ -60,7 +60,7 @@ INLINE void finish_block(struct entropy_stream *at)
     __asm__("cmpq $63, %[k]\n\t"
             "cmovaq %[zero], %[k]\n\t"
             "cmovaq %[next], %[block]"
-            : [k] "+r"(at->k), [block] "+r"(at->block)
+            : [k] "+&r"(at->k), [block] "+r"(at->block)
             : [zero] "m"(zero), [next] "r"(next)
             : "cc");
 #else

@@ -17,7 +17,7 @@ static inline __m128i row_of(const struct inverse_dct_block *block, int index)
 static inline void store_rows(uint8_t *target, size_t stride_bytes, __m128i rows)
 {
     _mm_storel_epi64((__m128i *)target, rows);
-    _mm_storeh_pd((double *)(target + stride_bytes), _mm_castsi128_pd(rows));
+    _mm_storeh_pi((__m64 *)(target + stride_bytes), _mm_castsi128_ps(rows));
 }
 
 /* ---- AVX2. ---- */

@@ -6,10 +6,10 @@
  * It accepts only what libjpeg would decode without a warning. At anything unusual it returns
  * -ENOTSUP, and the caller decodes the part with libjpeg, whose verdict counts. Unusual are a
  * segment that is not consumed exactly, an invalid code, a marker out of order, fill bytes, and
- * values that libjpeg's C and SIMD code may treat differently (inverse_dct_kernels.h).
+ * values that libjpeg's C and SIMD code may treat differently (inverse_dct.h).
  *
  *     jpeg_fast_open(&fast, kernels, err);
- *     jpeg_fast_decode(fast, &scan, &part, planes);
+ *     jpeg_fast_decode(fast, &scan, part, skip, planes);
  *     jpeg_fast_close(fast);
  */
 #ifndef MILLRACE_IMAGE_JPEG_FAST_JPEG_FAST_H
@@ -57,9 +57,9 @@ int jpeg_fast_open(struct jpeg_fast **ret_fast, enum image_kernels kernels, stru
 void jpeg_fast_close(struct jpeg_fast *fast); /* NULL is fine */
 
 /* Decodes the MCUs of part, in MCUs. Planes hold part.width * h_samp by part.height * v_samp blocks
- * of 8 x 8; blocks beyond the edge of the image are not written. Segments outside of the part are
- * decoded, but not transformed, unless skip is set: then only their markers are checked. -ENOTSUP:
- * use libjpeg. -ENOMEM. */
+ * of 8 x 8; blocks beyond the edge of the image are not written. Other MCUs down
+ * to the part's last row are decoded, but not transformed. skip: segments outside of the part are
+ * not decoded; only their markers are checked. -ENOTSUP: use libjpeg. -ENOMEM. */
 int jpeg_fast_decode(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
                      struct image_rect part, bool skip, const struct jpeg_fast_plane *planes);
 

@@ -3,11 +3,20 @@
  */
 #include "image/jpeg_fast/scan_segments.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARKER_BYTES = 2, MARKER_RST0 = 0xd0, MARKER_RST7 = 0xd7, RESTART_CYCLE = 8, FILL = 0xff };
+enum {
+    MARKER_BYTES = 2,
+    SEGMENT_BYTES_MIN = MARKER_BYTES + 1,
+    MARKER_RST0 = 0xd0,
+    MARKER_RST7 = 0xd7,
+    RESTART_CYCLE = 8,
+    FILL = 0xff
+};
 
 /* Entropy-coded data being read, and the memory for it without stuffing. */
 struct scan_reader {
@@ -43,13 +52,13 @@ static bool may_end_scan(int marker)
     return marker > 0 && marker != FILL && (marker < MARKER_RST0 || marker > MARKER_RST7);
 }
 
-/* Of MCUs first to end - 1. */
+/* Of MCUs first to end - 1, which begin in the part's last row or above. */
 static bool is_needed(const struct scan_layout *layout, uint32_t first, uint32_t end)
 {
     const struct image_rect *part = &layout->part;
     uint32_t row = first / layout->columns, last_row = (end - 1) / layout->columns;
     if (!layout->skip)
-        return row < part->y + part->height;
+        return true;
     if (row != last_row)
         return last_row >= part->y && row < part->y + part->height;
     uint32_t column = first % layout->columns, last_column = (end - 1) % layout->columns;
@@ -85,8 +94,8 @@ int scan_segments_read(struct scan_segments *segments, const struct scan_layout 
     uint32_t total = layout->columns * layout->rows;
     uint32_t interval = layout->restart_interval ? layout->restart_interval : total;
     uint32_t needed_end = layout->columns * (layout->part.y + layout->part.height);
-    uint32_t count = (needed_end + interval - 1) / interval;
-    if (count > bytes)
+    uint32_t count = (uint32_t)bytes_divide_up(needed_end, interval);
+    if (count > bytes / SEGMENT_BYTES_MIN)
         return -ENOTSUP; /* before memory is reserved: each segment ends in a marker */
     int status = reserve(segments, bytes + slack_bytes, count);
     if (status)

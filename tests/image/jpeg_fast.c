@@ -8,6 +8,7 @@
  */
 #include "base/philox.h"
 #include "image/jpeg/jpeg.h"
+#include "image/jpeg/jpeg_tile.h"
 #include "tests/image/fixtures.h"
 #include "tests/support/test.h"
 
@@ -57,16 +58,14 @@ static struct image_rect draw_part(const struct jpeg_info *info, uint64_t number
 }
 
 /* Decodes a part of an image with both and compares. */
-static void compare(struct decoders *decoders, const void *data, size_t bytes, const char *name,
-                    uint64_t number)
+static void compare_part(struct decoders *decoders, const void *data, size_t bytes,
+                         const char *name, struct image_rect part)
 {
     struct jpeg_info info;
     struct jpeg_planes fast, libjpeg;
     struct err err;
-    if (jpeg_decode_begin(decoders->fast, data, bytes, name, &info, &err))
-        return; /* libjpeg reads the headers of both */
+    assert_ok(jpeg_decode_begin(decoders->fast, data, bytes, name, &info, &err), &err);
     assert_ok(jpeg_decode_begin(decoders->libjpeg, data, bytes, name, &info, &err), &err);
-    struct image_rect part = draw_part(&info, number);
     int fast_status = jpeg_decode_part(decoders->fast, &part, &fast, &err);
     int libjpeg_status = jpeg_decode_part(decoders->libjpeg, &part, &libjpeg, &err);
     decoders->parts++;
@@ -76,17 +75,28 @@ static void compare(struct decoders *decoders, const void *data, size_t bytes, c
         err = (struct err){0};
     if (fast_status != libjpeg_status ||
         jpeg_decoder_warnings(decoders->fast) != jpeg_decoder_warnings(decoders->libjpeg))
-        fail_msg("%s, part %d: %d, but libjpeg %d: %s, %s", name, (int)number, fast_status,
-                 libjpeg_status, err.what, err.found);
+        fail_msg("%s: %d, but libjpeg %d: %s, %s", name, fast_status, libjpeg_status, err.what,
+                 err.found);
     if (fast_status == 0)
         test_compare_region(&libjpeg, &fast, part, name);
+}
+
+/* A random part, if libjpeg accepts the headers, which it reads for both. */
+static void compare(struct decoders *decoders, const void *data, size_t bytes, const char *name,
+                    uint64_t number)
+{
+    struct jpeg_info info;
+    struct err err;
+    if (jpeg_decode_begin(decoders->fast, data, bytes, name, &info, &err) == 0)
+        compare_part(decoders, data, bytes, name, draw_part(&info, number));
 }
 
 /* ---- Synthetic images. ---- */
 
 static const int samplings[][6] = {
     {1, 1, 1, 1, 1, 1}, {2, 1, 1, 1, 1, 1}, {1, 2, 1, 1, 1, 1}, {2, 2, 1, 1, 1, 1},
-    {2, 2, 2, 1, 1, 2}, {4, 1, 1, 1, 1, 1}, {2, 2, 1, 2, 1, 2}, {1, 1, 2, 2, 1, 1},
+    {2, 2, 2, 2, 1, 2}, {3, 1, 1, 1, 1, 1}, {2, 2, 2, 1, 1, 2}, {4, 1, 1, 1, 1, 1},
+    {2, 2, 1, 2, 1, 2}, {1, 1, 2, 2, 1, 1},
 };
 enum { SAMPLINGS = sizeof samplings / sizeof samplings[0] };
 
@@ -169,6 +179,61 @@ static void synthetic_images_decode_as_in_libjpeg(void **state)
            (int)decoders.used_fast);
     assert_int_equal(decoders.accepted, decoders.parts);
     assert_true(decoders.used_fast > decoders.parts * 9 / 10);
+    close_decoders(&decoders);
+}
+
+static size_t find_marker(const unsigned char *jpeg, size_t bytes, unsigned char marker)
+{
+    for (size_t i = 0; i + 1 < bytes; i++)
+        if (jpeg[i] == 0xff && jpeg[i + 1] == marker)
+            return i;
+    fail_msg("there is no marker %x", marker);
+    return 0;
+}
+
+/* libjpeg-turbo 3 reads the headers of a lossless image; it decodes none of 8 bits as baseline. */
+static void lossless_images_are_refused(void **state)
+{
+    (void)state;
+    struct decoders decoders = open_decoders();
+    struct jpeg_info info;
+    struct err err;
+    size_t bytes;
+    unsigned char *jpeg = test_render_jpeg(40, 30, 90, &bytes);
+    jpeg[find_marker(jpeg, bytes, 0xc0) + 1] = 0xc3;
+    assert_int_equal(jpeg_decode_begin(decoders.fast, jpeg, bytes, "lossless", &info, &err),
+                     -EBADMSG);
+    free(jpeg);
+    close_decoders(&decoders);
+}
+
+/* libjpeg ignores a comment of no length, but jpeg_cut cannot skip it: all is decoded. */
+static void damage_above_a_part_is_found_if_it_cannot_be_cut_out(void **state)
+{
+    (void)state;
+    static const unsigned char comment[] = {0xff, 0xfe, 0, 0};
+    struct decoders decoders = open_decoders();
+    size_t bytes, photo_bytes;
+    unsigned char *photo = test_render_jpeg(96, 96, 90, &photo_bytes);
+    struct str tiled = {0};
+    struct err err;
+    bool is_tiled;
+    assert_ok(jpeg_tile(photo, photo_bytes, "photo", &tiled, &is_tiled, &err), &err);
+    assert_true(is_tiled);
+    bytes = tiled.bytes + sizeof comment;
+    unsigned char *jpeg = malloc(bytes);
+    assert_non_null(jpeg);
+    memcpy(jpeg, tiled.data, 2);
+    memcpy(jpeg + 2, comment, sizeof comment);
+    memcpy(jpeg + 2 + sizeof comment, tiled.data + 2, tiled.bytes - 2);
+    size_t first = find_marker(jpeg, bytes, 0xd0);
+    memset(jpeg + first - 8, 0xfe, 8);
+    struct image_rect bottom = {.x = 0, .y = 88, .width = 96, .height = 8};
+    compare_part(&decoders, jpeg, bytes, "damaged above", bottom);
+    assert_int_equal(decoders.accepted, 0);
+    free(jpeg);
+    str_deinit(&tiled);
+    free(photo);
     close_decoders(&decoders);
 }
 
@@ -256,6 +321,8 @@ int main(void)
         cmocka_unit_test(real_images_decode_as_in_libjpeg),
         cmocka_unit_test(synthetic_images_decode_as_in_libjpeg),
         cmocka_unit_test(damaged_images_have_libjpegs_verdict),
+        cmocka_unit_test(lossless_images_are_refused),
+        cmocka_unit_test(damage_above_a_part_is_found_if_it_cannot_be_cut_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
