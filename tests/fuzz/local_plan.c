@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     memcpy(text, data, bytes);
     if (local_plan_check(text, bytes, 3, &err) == 0) {
-        const struct local_plan told = {.all = text, .bytes_max = bytes};
-        const struct local_plan_head *head = local_plan_get(&told, 0);
+        const struct local_plan plan = {.texts = text, .bytes_max = bytes};
+        const struct local_plan_head *head = local_plan_get(&plan, 0);
         const struct local_plan_chunk *chunk = local_plan_first(head);
         for (uint64_t i = 0; i < head->chunks_count; i++, chunk = local_plan_next(chunk)) {
             const struct box box = box_make(chunk->start, chunk->extent, (uint32_t)chunk->rank);
