@@ -216,8 +216,7 @@ static bool describe_scan(const struct jpeg_decoder *decoder, struct jpeg_fast_s
     return true;
 }
 
-/* Sets the planes of a part, in MCUs of mcu_width x mcu_height pixels, and reserves their memory.
- */
+/* Sets the planes of a part, given in MCUs, and reserves their memory. */
 static int place_part(struct jpeg_decoder *decoder, const struct jpeg_fast_scan *scan,
                       struct image_rect mcus, struct jpeg_fast_plane *planes, struct err *err)
 {
@@ -258,7 +257,7 @@ static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect
     int status = place_part(decoder, &scan, mcus, planes, err);
     if (status)
         return status;
-    /* without memory for the segments: libjpeg needs none */
+    /* After any failure, even -ENOMEM, libjpeg may still be able to decode the part. */
     return jpeg_fast_decode(decoder->fast, &scan, mcus, is_divided, planes) ? -ENOTSUP : 0;
 }
 

@@ -46,8 +46,8 @@ struct huffman_lookup {
     bool is_dc, is_built;
 };
 
-/* Builds the look-up of a table, or keeps it if it has been built from the same one. False, and the
- * look-up must not be used: libjpeg rejects the table, or a size exceeds those of 8-bit images. */
+/* Builds the look-up of a table, or keeps it if it was built from the same one. False if libjpeg
+ * rejects the table or a size exceeds those of 8-bit images; the look-up is then unusable. */
 bool huffman_lookup_build(struct huffman_lookup *lookup, struct huffman_table table, bool is_dc);
 
 /* Decodes the symbol at the top of bits; the upper HUFFMAN_SYMBOL_BITS_MAX are valid. lookup: the

@@ -5,8 +5,8 @@
  * libjpeg's C code and its SIMD code agree only while no intermediate value leaves 16 bits and no
  * result leaves -512..511. The transform reports blocks beyond that, and blocks so near that a
  * cheap test cannot exclude it; no picture contains any, unless its quantization is very coarse.
- * libjpeg's SIMD code also adds pairs of values in 16 bits in its second pass. If all results of a
- * row are in range, so are its values, which the forward transform gives back, and these sums.
+ * libjpeg's SIMD code also adds pairs of values in 16 bits in its second pass. The range of the
+ * results bounds these sums too: each row's values are the forward transform of its results.
  */
 #ifndef MILLRACE_IMAGE_JPEG_FAST_INVERSE_DCT_H
 #define MILLRACE_IMAGE_JPEG_FAST_INVERSE_DCT_H

@@ -7,31 +7,14 @@
 #include "image/jpeg/jpeg.h"
 #include "image/jpeg/jpeg_tile.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/planes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { PIXELS_MAX = 1 << 14, PARTS = 6 };
 
 /* Reused, as a worker does; reachable at exit, so no leak. */
 static struct jpeg_decoder *whole_decoder, *part_decoder;
-
-static void compare(const struct jpeg_planes *whole, const struct jpeg_planes *cut_planes,
-                    struct image_rect part)
-{
-    for (uint32_t i = 0; i < whole->count; i++) {
-        const struct jpeg_plane *a = &whole->plane[i], *b = &cut_planes->plane[i];
-        uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
-        uint32_t right = ((part.x + part.width) * a->x_num + a->x_den - 1) / a->x_den;
-        uint32_t bottom = ((part.y + part.height) * a->y_num + a->y_den - 1) / a->y_den;
-        if (b->left > left || b->top > top)
-            abort();
-        for (uint32_t y = top; y < bottom; y++)
-            if (memcmp(a->data + y * a->stride_bytes + left,
-                       b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))
-                abort();
-    }
-}
 
 /* Compares parts of the file with the whole image. whole: NULL if its decoding gave a warning. */
 static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
@@ -53,7 +36,7 @@ static void cut(const void *data, size_t bytes, const struct jpeg_planes *whole)
         if (whole && status)
             abort();
         if (whole)
-            compare(whole, &cut_planes, part);
+            planes_compare(whole, &cut_planes, part);
     }
 }
 

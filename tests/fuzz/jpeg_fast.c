@@ -6,26 +6,11 @@
  */
 #include "image/jpeg/jpeg.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/planes.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { PIXELS_MAX = 1 << 14, PARTS = 3 };
-
-static void compare(const struct jpeg_planes *first, const struct jpeg_planes *second,
-                    struct image_rect part)
-{
-    for (uint32_t i = 0; i < first->count; i++) {
-        const struct jpeg_plane *a = &first->plane[i], *b = &second->plane[i];
-        uint32_t left = part.x * a->x_num / a->x_den, top = part.y * a->y_num / a->y_den;
-        uint32_t right = ((part.x + part.width) * a->x_num + a->x_den - 1) / a->x_den;
-        uint32_t bottom = ((part.y + part.height) * a->y_num + a->y_den - 1) / a->y_den;
-        for (uint32_t y = top; y < bottom; y++)
-            if (memcmp(a->data + (y - a->top) * a->stride_bytes + (left - a->left),
-                       b->data + (y - b->top) * b->stride_bytes + (left - b->left), right - left))
-                abort();
-    }
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -52,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             jpeg_decoder_warnings(fast) != jpeg_decoder_warnings(libjpeg))
             abort();
         if (status == 0)
-            compare(&a, &b, part);
+            planes_compare(&a, &b, part);
     }
     return 0;
 }

@@ -191,7 +191,7 @@ static size_t find_marker(const unsigned char *jpeg, size_t bytes, unsigned char
     return 0;
 }
 
-/* libjpeg-turbo 3 reads the headers of a lossless image; it decodes none of 8 bits as baseline. */
+/* libjpeg-turbo 3 accepts the headers of a lossless image; jpeg_fast must not decode it. */
 static void lossless_images_are_refused(void **state)
 {
     (void)state;
@@ -207,7 +207,7 @@ static void lossless_images_are_refused(void **state)
     close_decoders(&decoders);
 }
 
-/* libjpeg ignores a comment of no length, but jpeg_cut cannot skip it: all is decoded. */
+/* libjpeg ignores a comment of length 0; jpeg_cut rejects it, so libjpeg decodes from the start. */
 static void damage_above_a_part_is_found_if_it_cannot_be_cut_out(void **state)
 {
     (void)state;
