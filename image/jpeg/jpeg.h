@@ -72,6 +72,8 @@ struct jpeg_planes {
     struct jpeg_plane plane[3];
 };
 
+/* Returns the largest of count sampling factors, at least 1. */
+uint32_t jpeg_max_factor(const uint32_t *factors, uint32_t count);
 /* Returns the shapes of the planes of a file with these headers; their data is NULL. */
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info);
 

@@ -30,14 +30,6 @@ enum {
                        2 * JPEG_COMPONENTS_MAX,
 };
 
-static uint32_t max_factor(const uint32_t *values, uint32_t count)
-{
-    uint32_t max = 1;
-    for (uint32_t i = 0; i < count; i++)
-        max = values[i] > max ? values[i] : max;
-    return max;
-}
-
 bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *ret_grid)
 {
     uint32_t components = headers->components, interval = headers->restart_interval;
@@ -48,9 +40,9 @@ bool jpeg_cut_grid_of(const struct jpeg_headers *headers, struct jpeg_cut_grid *
         return false;
     /* in a scan of one component, an MCU is one block */
     uint32_t mcu_width =
-        BLOCK_SIDE * (components == 1 ? 1 : max_factor(headers->h_samp, components));
+        BLOCK_SIDE * (components == 1 ? 1 : jpeg_max_factor(headers->h_samp, components));
     uint32_t mcu_height =
-        BLOCK_SIDE * (components == 1 ? 1 : max_factor(headers->v_samp, components));
+        BLOCK_SIDE * (components == 1 ? 1 : jpeg_max_factor(headers->v_samp, components));
     uint32_t mcus = (uint32_t)bytes_divide_up(headers->width, mcu_width);
     if (mcus % interval != 0)
         return false;

@@ -16,19 +16,19 @@ static void reduce_fraction(uint32_t *num, uint32_t *den)
     }
 }
 
-static uint32_t max_factor(const uint32_t *values, uint32_t count)
+uint32_t jpeg_max_factor(const uint32_t *factors, uint32_t count)
 {
     uint32_t max = 1;
     for (uint32_t i = 0; i < count; i++)
-        max = values[i] > max ? values[i] : max;
+        max = factors[i] > max ? factors[i] : max;
     return max;
 }
 
 struct jpeg_planes jpeg_planes_of(const struct jpeg_info *info)
 {
     bool converted = info->color == JPEG_CMYK || info->color == JPEG_YCCK;
-    uint32_t h_max = max_factor(info->h_samp, info->components),
-             v_max = max_factor(info->v_samp, info->components);
+    uint32_t h_max = jpeg_max_factor(info->h_samp, info->components),
+             v_max = jpeg_max_factor(info->v_samp, info->components);
     struct jpeg_planes planes = {
         .width = info->width,
         .height = info->height,
