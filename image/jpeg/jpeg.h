@@ -31,6 +31,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "image/kernels/kernels.h"
 #include "image/rect.h"
 
 #include <stdbool.h>
@@ -98,6 +99,9 @@ void jpeg_decoder_set_pixels_max(struct jpeg_decoder *decoder, uint64_t pixels_m
 
 /* Decodes parts with libjpeg-turbo too, for comparison. */
 void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder);
+/* Decodes parts with these kernels, which must be supported, instead of the best, for comparison.
+ * Not after jpeg_decoder_use_libjpeg. */
+void jpeg_decoder_use_kernels(struct jpeg_decoder *decoder, enum image_kernels kernels);
 /* True if jpeg_fast decoded the last part. */
 bool jpeg_decoder_used_fast(const struct jpeg_decoder *decoder);
 

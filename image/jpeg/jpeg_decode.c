@@ -417,6 +417,12 @@ void jpeg_decoder_use_libjpeg(struct jpeg_decoder *decoder)
     decoder->fast = NULL;
 }
 
+void jpeg_decoder_use_kernels(struct jpeg_decoder *decoder, enum image_kernels kernels)
+{
+    assert(decoder->fast && image_kernels_supported(kernels));
+    jpeg_fast_use_kernels(decoder->fast, kernels);
+}
+
 bool jpeg_decoder_used_fast(const struct jpeg_decoder *decoder)
 {
     return decoder->used_jpeg_fast;

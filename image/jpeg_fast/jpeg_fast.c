@@ -355,6 +355,11 @@ int jpeg_fast_open(struct jpeg_fast **ret_fast, enum image_kernels kernels, stru
     return 0;
 }
 
+void jpeg_fast_use_kernels(struct jpeg_fast *fast, enum image_kernels kernels)
+{
+    fast->kernels = kernels;
+}
+
 void jpeg_fast_close(struct jpeg_fast *fast)
 {
     if (!fast)

@@ -55,6 +55,7 @@ void jpeg_fast_mcu_size(const struct jpeg_fast_scan *scan, uint32_t *ret_width,
 struct jpeg_fast; /* one thread at a time */
 int jpeg_fast_open(struct jpeg_fast **ret_fast, enum image_kernels kernels, struct err *err);
 void jpeg_fast_close(struct jpeg_fast *fast); /* NULL is fine */
+void jpeg_fast_use_kernels(struct jpeg_fast *fast, enum image_kernels kernels);
 
 /* Decodes the MCUs of part, in MCUs. Planes hold part.width * h_samp by part.height * v_samp blocks
  * of 8 x 8; blocks beyond the edge of the image are not written. Other MCUs down

@@ -1,7 +1,7 @@
 /*
  * jpeg_fast — parts decoded by jpeg_fast are those that libjpeg decodes: the same verdict, the same
  * number of warnings, the same bytes, for real images, synthetic ones of all kinds, and damaged
- * ones.
+ * ones, with all kernels.
  *
  * MILLRACE_TEST_JPEGS sets the number of synthetic and of damaged images (by default 400 and 4,000
  * in all).
@@ -10,6 +10,7 @@
 #include "image/jpeg/jpeg.h"
 #include "image/jpeg/jpeg_tile.h"
 #include "tests/image/fixtures.h"
+#include "tests/image/jpeg_compare.h"
 #include "tests/support/test.h"
 
 #include <errno.h>
@@ -20,24 +21,6 @@
 #include <jpeglib.h>
 
 enum { SEED = 77, DAMAGES = 10, SIDE_MAX = 120, RARE_SIDE_MAX = 700 };
-
-struct decoders {
-    struct jpeg_decoder *fast, *libjpeg;
-    uint64_t parts, used_fast, accepted;
-};
-
-static struct decoders open_decoders(void)
-{
-    struct decoders decoders = {.fast = test_open_decoder(), .libjpeg = test_open_decoder()};
-    jpeg_decoder_use_libjpeg(decoders.libjpeg);
-    return decoders;
-}
-
-static void close_decoders(struct decoders *decoders)
-{
-    jpeg_decoder_close(decoders->fast);
-    jpeg_decoder_close(decoders->libjpeg);
-}
 
 static uint32_t draw(uint64_t number, uint32_t what, uint32_t below)
 {
@@ -57,38 +40,14 @@ static struct image_rect draw_part(const struct jpeg_info *info, uint64_t number
     return part;
 }
 
-/* Decodes a part of an image with both and compares. */
-static void compare_part(struct decoders *decoders, const void *data, size_t bytes,
-                         const char *name, struct image_rect part)
-{
-    struct jpeg_info info;
-    struct jpeg_planes fast, libjpeg;
-    struct err err;
-    assert_ok(jpeg_decode_begin(decoders->fast, data, bytes, name, &info, &err), &err);
-    assert_ok(jpeg_decode_begin(decoders->libjpeg, data, bytes, name, &info, &err), &err);
-    int fast_status = jpeg_decode_part(decoders->fast, &part, &fast, &err);
-    int libjpeg_status = jpeg_decode_part(decoders->libjpeg, &part, &libjpeg, &err);
-    decoders->parts++;
-    decoders->used_fast += jpeg_decoder_used_fast(decoders->fast);
-    decoders->accepted += libjpeg_status == 0;
-    if (libjpeg_status == 0)
-        err = (struct err){0};
-    if (fast_status != libjpeg_status ||
-        jpeg_decoder_warnings(decoders->fast) != jpeg_decoder_warnings(decoders->libjpeg))
-        fail_msg("%s: %d, but libjpeg %d: %s, %s", name, fast_status, libjpeg_status, err.what,
-                 err.found);
-    if (fast_status == 0)
-        test_compare_region(&libjpeg, &fast, part, name);
-}
-
 /* A random part, if libjpeg accepts the headers, which it reads for both. */
-static void compare(struct decoders *decoders, const void *data, size_t bytes, const char *name,
+static void compare(struct jpeg_compare *decoders, const void *data, size_t bytes, const char *name,
                     uint64_t number)
 {
     struct jpeg_info info;
     struct err err;
-    if (jpeg_decode_begin(decoders->fast, data, bytes, name, &info, &err) == 0)
-        compare_part(decoders, data, bytes, name, draw_part(&info, number));
+    if (jpeg_decode_begin(decoders->libjpeg, data, bytes, name, &info, &err) == 0)
+        jpeg_compare_part(decoders, data, bytes, name, draw_part(&info, number));
 }
 
 /* ---- Synthetic images. ---- */
@@ -168,7 +127,7 @@ static uint64_t images(void)
 static void synthetic_images_decode_as_in_libjpeg(void **state)
 {
     (void)state;
-    struct decoders decoders = open_decoders();
+    struct jpeg_compare decoders = jpeg_compare_open();
     for (uint64_t i = 0; i < images(); i++) {
         size_t bytes;
         unsigned char *jpeg = encode(i, &bytes);
@@ -179,7 +138,7 @@ static void synthetic_images_decode_as_in_libjpeg(void **state)
            (int)decoders.used_fast);
     assert_int_equal(decoders.accepted, decoders.parts);
     assert_true(decoders.used_fast > decoders.parts * 9 / 10);
-    close_decoders(&decoders);
+    jpeg_compare_close(&decoders);
 }
 
 static size_t find_marker(const unsigned char *jpeg, size_t bytes, unsigned char marker)
@@ -195,7 +154,7 @@ static size_t find_marker(const unsigned char *jpeg, size_t bytes, unsigned char
 static void lossless_images_are_refused(void **state)
 {
     (void)state;
-    struct decoders decoders = open_decoders();
+    struct jpeg_compare decoders = jpeg_compare_open();
     struct jpeg_info info;
     struct err err;
     size_t bytes;
@@ -204,7 +163,7 @@ static void lossless_images_are_refused(void **state)
     assert_int_equal(jpeg_decode_begin(decoders.fast, jpeg, bytes, "lossless", &info, &err),
                      -EBADMSG);
     free(jpeg);
-    close_decoders(&decoders);
+    jpeg_compare_close(&decoders);
 }
 
 /* libjpeg ignores a comment of length 0; jpeg_cut rejects it, so libjpeg decodes from the start. */
@@ -212,7 +171,7 @@ static void damage_above_a_part_is_found_if_it_cannot_be_cut_out(void **state)
 {
     (void)state;
     static const unsigned char comment[] = {0xff, 0xfe, 0, 0};
-    struct decoders decoders = open_decoders();
+    struct jpeg_compare decoders = jpeg_compare_open();
     size_t bytes, photo_bytes;
     unsigned char *photo = test_render_jpeg(96, 96, 90, &photo_bytes);
     struct str tiled = {0};
@@ -229,12 +188,12 @@ static void damage_above_a_part_is_found_if_it_cannot_be_cut_out(void **state)
     size_t first = find_marker(jpeg, bytes, 0xd0);
     memset(jpeg + first - 8, 0xfe, 8);
     struct image_rect bottom = {.x = 0, .y = 88, .width = 96, .height = 8};
-    compare_part(&decoders, jpeg, bytes, "damaged above", bottom);
+    jpeg_compare_part(&decoders, jpeg, bytes, "damaged above", bottom);
     assert_int_equal(decoders.accepted, 0);
     free(jpeg);
     str_deinit(&tiled);
     free(photo);
-    close_decoders(&decoders);
+    jpeg_compare_close(&decoders);
 }
 
 /* Changes, removes or doubles a few bytes, most of them in the entropy-coded data. */
@@ -265,7 +224,7 @@ static size_t damage(unsigned char *jpeg, size_t bytes, uint64_t number)
 static void damaged_images_have_libjpegs_verdict(void **state)
 {
     (void)state;
-    struct decoders decoders = open_decoders();
+    struct jpeg_compare decoders = jpeg_compare_open();
     for (uint64_t i = 0; i < images(); i++) {
         size_t bytes;
         unsigned char *jpeg = encode(i, &bytes), *copy = malloc(bytes);
@@ -284,14 +243,14 @@ static void damaged_images_have_libjpegs_verdict(void **state)
            (int)decoders.accepted, (int)decoders.used_fast);
     assert_true(decoders.used_fast > 0 && decoders.used_fast <= decoders.accepted);
     assert_true(decoders.accepted < decoders.parts);
-    close_decoders(&decoders);
+    jpeg_compare_close(&decoders);
 }
 
 static void compare_files(const char *pattern, uint64_t *ret_used_fast)
 {
     enum { PARTS = 5 };
     struct test_files files = test_files_find(pattern);
-    struct decoders decoders = open_decoders();
+    struct jpeg_compare decoders = jpeg_compare_open();
     for (size_t i = 0; i < files.count; i++) {
         size_t bytes;
         unsigned char *data = test_read_file(files.path[i], &bytes);
@@ -300,7 +259,7 @@ static void compare_files(const char *pattern, uint64_t *ret_used_fast)
         free(data);
     }
     *ret_used_fast = decoders.used_fast;
-    close_decoders(&decoders);
+    jpeg_compare_close(&decoders);
     test_files_free(&files);
 }
 
