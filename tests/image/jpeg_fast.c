@@ -1,7 +1,7 @@
 /*
  * jpeg_fast — parts decoded by jpeg_fast are those that libjpeg decodes: the same verdict, the same
  * number of warnings, the same bytes, for real images, synthetic ones of all kinds, and damaged
- * ones, with all kernels.
+ * ones, with all kernels. jpeg_streams.c has what encoders never write.
  *
  * MILLRACE_TEST_JPEGS sets the number of synthetic and of damaged images (by default 400 and 4,000
  * in all).
