@@ -45,7 +45,7 @@ struct stream {
     uint32_t mcu[STREAM_MCUS];  /* numbers of the MCUs in blocks */
     bool is_first[STREAM_MCUS]; /* in its segment */
     uint32_t mcus;              /* in blocks */
-    const struct scan_segment *segment;
+    struct scan_segment segment;
     uint32_t segment_mcus;                /* of the segment, not yet decoded */
     int32_t dc[JPEG_FAST_COMPONENTS_MAX]; /* of the last block */
 };
@@ -59,7 +59,6 @@ struct jpeg_fast {
     uint32_t mcu_blocks, stream_mcus, components;
     struct scan_layout layout;
     struct scan_segments segments;
-    uint32_t next_segment;
     enum image_kernels kernels;
 };
 
@@ -153,7 +152,6 @@ static bool set_up(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
         fast->stream[i].mcus = 0;
         set_tables(fast, &fast->stream[i]);
     }
-    fast->next_segment = 0;
     return true;
 }
 
@@ -239,14 +237,16 @@ static bool transform(struct jpeg_fast *fast, struct stream *stream)
 
 /* ---- Streams. ---- */
 
+/* *ret_ends: no segment is left. False: a marker is not for this decoder. */
 static bool begin_segment(struct jpeg_fast *fast, struct stream *stream,
-                          struct entropy_stream *entropy)
+                          struct entropy_stream *entropy, bool *ret_ends)
 {
-    if (fast->next_segment == fast->segments.count)
-        return false;
-    stream->segment = &fast->segments.segment[fast->next_segment++];
-    stream->segment_mcus = stream->segment->mcus;
-    entropy->position_bits = stream->segment->begin_bits;
+    int status = scan_segments_next(&fast->segments, &stream->segment);
+    *ret_ends = status == 0;
+    if (status <= 0)
+        return status == 0;
+    stream->segment_mcus = stream->segment.mcus;
+    entropy->position_bits = stream->segment.begin_bits;
     return true;
 }
 
@@ -254,7 +254,7 @@ static bool begin_segment(struct jpeg_fast *fast, struct stream *stream,
 static void begin_range(struct jpeg_fast *fast, struct stream *stream,
                         struct entropy_stream *entropy)
 {
-    const struct scan_segment *segment = stream->segment;
+    const struct scan_segment *segment = &stream->segment;
     uint32_t mcus = fast->stream_mcus - stream->mcus;
     if (mcus > stream->segment_mcus)
         mcus = stream->segment_mcus;
@@ -272,7 +272,7 @@ static void begin_range(struct jpeg_fast *fast, struct stream *stream,
  * the last byte. */
 static bool is_consistent(const struct stream *stream, const struct entropy_stream *entropy)
 {
-    const struct scan_segment *segment = stream->segment;
+    const struct scan_segment *segment = &stream->segment;
     bool at_end = stream->segment_mcus == 0 && segment->is_complete;
     return entropy->position_bits <= segment->end_bits &&
            (!at_end || segment->end_bits - entropy->position_bits < 8);
@@ -286,8 +286,8 @@ static bool continue_stream(struct jpeg_fast *fast, struct stream *stream,
     *ret_ends = false;
     if (!is_consistent(stream, entropy))
         return false;
-    if (stream->segment_mcus == 0)
-        *ret_ends = !begin_segment(fast, stream, entropy);
+    if (stream->segment_mcus == 0 && !begin_segment(fast, stream, entropy, ret_ends))
+        return false;
     if ((*ret_ends || stream->mcus == fast->stream_mcus) && !transform(fast, stream))
         return false;
     if (!*ret_ends)
@@ -298,11 +298,13 @@ static bool continue_stream(struct jpeg_fast *fast, struct stream *stream,
 static bool decode_segments(struct jpeg_fast *fast)
 {
     uint32_t count = 0;
-    while (count < ENTROPY_STREAMS_MAX &&
-           begin_segment(fast, &fast->stream[count], &fast->entropy[count])) {
+    for (bool ends = false; count < ENTROPY_STREAMS_MAX; count++) {
+        if (!begin_segment(fast, &fast->stream[count], &fast->entropy[count], &ends))
+            return false;
+        if (ends)
+            break;
         fast->active[count] = &fast->stream[count];
         begin_range(fast, fast->active[count], &fast->entropy[count]);
-        count++;
     }
     while (count > 0) {
         if (!entropy_decode(fast->kernels, fast->segments.data, fast->entropy, count))
@@ -329,7 +331,7 @@ int jpeg_fast_decode(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
     if (!set_up(fast, scan, part, skip, planes))
         return -ENOTSUP;
     int status =
-        scan_segments_read(&fast->segments, &fast->layout, scan->data, scan->bytes, SLACK_BYTES);
+        scan_segments_begin(&fast->segments, &fast->layout, scan->data, scan->bytes, SLACK_BYTES);
     if (status)
         return status;
     if (decode_segments(fast))

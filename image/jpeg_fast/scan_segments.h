@@ -1,6 +1,11 @@
 /*
- * scan_segments — finds the restart segments of a JPEG scan that a part needs, and removes their
- * byte stuffing (ITU-T T.81, F.1.2.3 and B.2.1).
+ * scan_segments — finds the restart segments of a JPEG scan that a part needs, one after another,
+ * and removes their byte stuffing (ITU-T T.81, F.1.2.3 and B.2.1).
+ *
+ *     scan_segments_begin(&segments, &layout, data, bytes, slack_bytes);
+ *     while ((status = scan_segments_next(&segments, &segment)) > 0)
+ *         ...    // bits segment.begin_bits to segment.end_bits - 1 of segments.data
+ *     scan_segments_deinit(&segments);
  */
 #ifndef MILLRACE_IMAGE_JPEG_FAST_SCAN_SEGMENTS_H
 #define MILLRACE_IMAGE_JPEG_FAST_SCAN_SEGMENTS_H
@@ -27,17 +32,22 @@ struct scan_segment {
 
 /* Memory that grows to the largest scan. Zero-initialized. */
 struct scan_segments {
-    uint8_t *data;
-    size_t data_capacity;
-    struct scan_segment *segment;
-    uint32_t count, capacity;
+    uint8_t *data; /* of the segments read so far, without stuffing */
+    size_t capacity;
+    struct scan_layout layout;
+    const uint8_t *at, *end; /* of the scan, not yet read */
+    uint8_t *to;             /* end of the segments in data */
+    uint32_t next, count; /* segments, from the first to those that begin in the part's last row */
 };
 
-/* Reads the segments of a scan. Without skip, these are all MCUs through the part's last row.
- * slack_bytes: readable bytes after the data. -ENOTSUP: a marker is not the expected one, or
- * missing. -ENOMEM. */
-int scan_segments_read(struct scan_segments *segments, const struct scan_layout *layout,
-                       const uint8_t *data, size_t bytes, size_t slack_bytes);
+/* Begins with a scan. Borrows data until the last segment. slack_bytes: readable bytes after those
+ * of the segments. -ENOMEM. */
+int scan_segments_begin(struct scan_segments *segments, const struct scan_layout *layout,
+                        const uint8_t *data, size_t bytes, size_t slack_bytes);
+/* Reads the next segment. Without skip, the segments are all MCUs through the part's last row.
+ * 1: there is one. 0: none is left. -ENOTSUP: a marker, also of a segment that is left out, is not
+ * the expected one, or missing. */
+int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_segment);
 void scan_segments_deinit(struct scan_segments *segments);
 
 #endif
