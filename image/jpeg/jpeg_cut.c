@@ -4,6 +4,7 @@
 #include "image/jpeg/jpeg_cut.h"
 
 #include "base/bytes.h"
+#include "image/jpeg_fast/scan_segments.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -74,18 +75,6 @@ struct image_rect jpeg_cut_align(const struct jpeg_cut_grid *grid, struct image_
     return part;
 }
 
-/* Returns the next marker of the scan, or NULL. FF 00 is a data byte. */
-static const uint8_t *find_marker(const uint8_t *at, const uint8_t *end)
-{
-    while (end - at >= MARKER_BYTES) {
-        at = memchr(at, 0xff, (size_t)(end - at) - 1);
-        if (!at || at[1] != 0)
-            return at;
-        at += 2;
-    }
-    return NULL;
-}
-
 static uint8_t *put(uint8_t *to, const void *data, size_t bytes)
 {
     memcpy(to, data, bytes);
@@ -125,17 +114,17 @@ static int put_segments(uint8_t *to, const uint8_t *at, const uint8_t *end,
     for (uint32_t row = 0; row < end_row; row++) {
         bool last_row = row + 1 == grid->rows, ends = row + 1 == end_row;
         for (uint32_t column = 0; column < (ends ? end_column : grid->columns); column++) {
-            const uint8_t *marker = find_marker(at, end);
+            const uint8_t *from = at;
+            int marker = scan_segments_find_marker(&at, end, NULL);
             /* Anything may follow the image. */
             bool last = last_row && column + 1 == grid->columns;
-            if (!marker || (!last && marker[1] != MARKER_RST0 + number % 8))
+            if (marker < 0 || (!last && marker != MARKER_RST0 + (int)(number % 8)))
                 return -ENOTSUP;
             if (row >= first_row && column >= first_column && column < end_column) {
-                to = put(to, at, (size_t)(marker - at));
+                to = put(to, from, (size_t)(at - from) - MARKER_BYTES);
                 *to++ = 0xff;
                 *to++ = (uint8_t)(MARKER_RST0 + copied++ % 8);
             }
-            at = marker + MARKER_BYTES;
             number++;
         }
     }

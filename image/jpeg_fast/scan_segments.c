@@ -17,24 +17,21 @@ enum {
     FILL = 0xff,
 };
 
-/* Reads the bytes before the next marker, and copies them without the 00 after each FF if asked.
- * Returns the marker, or -1 if the data ends first. */
-static int read_segment(struct scan_segments *segments, bool copies)
+int scan_segments_find_marker(const uint8_t **at, const uint8_t *end, uint8_t **copy)
 {
-    while (segments->end - segments->at >= MARKER_BYTES) {
-        const uint8_t *ff = memchr(segments->at, 0xff, (size_t)(segments->end - segments->at) - 1);
+    while (end - *at >= MARKER_BYTES) {
+        const uint8_t *ff = memchr(*at, 0xff, (size_t)(end - *at) - 1);
         if (!ff)
             return -1;
-        size_t bytes = (size_t)(ff - segments->at);
-        if (copies) {
-            memcpy(segments->to, segments->at, bytes);
-            segments->to += bytes;
+        if (copy) {
+            memcpy(*copy, *at, (size_t)(ff - *at));
+            *copy += ff - *at;
         }
-        segments->at = ff + MARKER_BYTES;
+        *at = ff + MARKER_BYTES;
         if (ff[1] != 0)
             return ff[1];
-        if (copies)
-            *segments->to++ = 0xff;
+        if (copy)
+            *(*copy)++ = 0xff;
     }
     return -1;
 }
@@ -102,7 +99,8 @@ int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_
         uint32_t end = total - first < interval ? total : first + interval;
         bool needed = is_needed(layout, first, end);
         uint64_t begin_bits = end_bits(segments);
-        int marker = read_segment(segments, needed);
+        int marker =
+            scan_segments_find_marker(&segments->at, segments->end, needed ? &segments->to : NULL);
         if (end < total ? marker != MARKER_RST0 + (int)(number % RESTART_CYCLE)
                         : !may_end_scan(marker))
             return -ENOTSUP;

@@ -48,6 +48,10 @@ int scan_segments_begin(struct scan_segments *segments, const struct scan_layout
  * 1: there is one. 0: none is left. -ENOTSUP: a marker, also of a segment that is left out, is not
  * the expected one, or missing. */
 int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_segment);
+/* Moves *at past the next marker of entropy-coded data, where FF 00 stands for the byte FF. Unless
+ * copy is NULL, writes the bytes before the marker to *copy, unstuffed, and moves it past them.
+ * Returns the marker's second byte, or -1 if the data ends first. */
+int scan_segments_find_marker(const uint8_t **at, const uint8_t *end, uint8_t **copy);
 void scan_segments_deinit(struct scan_segments *segments);
 
 #endif
