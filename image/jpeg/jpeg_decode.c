@@ -192,6 +192,8 @@ static bool describe_scan(const struct jpeg_decoder *decoder, struct jpeg_fast_s
     *scan = (struct jpeg_fast_scan){
         .width = info->width,
         .height = info->height,
+        .mcu_width = (uint32_t)codec->max_h_samp_factor * DCTSIZE,
+        .mcu_height = (uint32_t)codec->max_v_samp_factor * DCTSIZE,
         .components = info->components,
         .restart_interval = info->restart_interval,
         .data = reader->source.next_input_byte,
@@ -247,13 +249,11 @@ static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect
 {
     struct jpeg_fast_scan scan;
     struct jpeg_fast_plane planes[JPEG_FAST_COMPONENTS_MAX];
-    uint32_t width, height;
     if (!decoder->fast || !describe_scan(decoder, &scan))
         return -ENOTSUP;
-    jpeg_fast_mcu_size(&scan, &width, &height);
-    struct image_rect mcus = {.x = part.x / width, .y = part.y / height};
-    mcus.width = (uint32_t)bytes_divide_up(part.x + part.width, width) - mcus.x;
-    mcus.height = (uint32_t)bytes_divide_up(part.y + part.height, height) - mcus.y;
+    struct image_rect mcus = {.x = part.x / scan.mcu_width, .y = part.y / scan.mcu_height};
+    mcus.width = (uint32_t)bytes_divide_up(part.x + part.width, scan.mcu_width) - mcus.x;
+    mcus.height = (uint32_t)bytes_divide_up(part.y + part.height, scan.mcu_height) - mcus.y;
     int status = place_part(decoder, &scan, mcus, planes, err);
     if (status)
         return status;

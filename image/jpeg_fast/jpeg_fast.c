@@ -64,37 +64,16 @@ struct jpeg_fast {
 
 /* ---- Set-up. ---- */
 
-static void find_samp_max(const struct jpeg_fast_scan *scan, uint32_t *ret_h, uint32_t *ret_v)
-{
-    *ret_h = *ret_v = 1;
-    for (uint32_t i = 0; i < scan->components; i++) {
-        if (scan->component[i].h_samp > *ret_h)
-            *ret_h = scan->component[i].h_samp;
-        if (scan->component[i].v_samp > *ret_v)
-            *ret_v = scan->component[i].v_samp;
-    }
-}
-
-void jpeg_fast_mcu_size(const struct jpeg_fast_scan *scan, uint32_t *ret_width,
-                        uint32_t *ret_height)
-{
-    find_samp_max(scan, ret_width, ret_height);
-    *ret_width *= BLOCK_SIDE;
-    *ret_height *= BLOCK_SIDE;
-}
-
 static bool set_component(struct component *component, const struct jpeg_fast_scan *scan,
                           uint32_t index, struct jpeg_fast_plane plane)
 {
     const struct jpeg_fast_component *from = &scan->component[index];
-    uint32_t h_max, v_max;
-    find_samp_max(scan, &h_max, &v_max);
     component->h_samp = from->h_samp;
     component->v_samp = from->v_samp;
     component->block_columns =
-        (uint32_t)bytes_divide_up((uint64_t)scan->width * from->h_samp, BLOCK_SIDE * h_max);
+        (uint32_t)bytes_divide_up((uint64_t)scan->width * from->h_samp, scan->mcu_width);
     component->block_rows =
-        (uint32_t)bytes_divide_up((uint64_t)scan->height * from->v_samp, BLOCK_SIDE * v_max);
+        (uint32_t)bytes_divide_up((uint64_t)scan->height * from->v_samp, scan->mcu_height);
     component->plane = plane;
     return huffman_lookup_build(&component->dc, from->dc, true) &&
            huffman_lookup_build(&component->ac, from->ac, false) &&
@@ -132,8 +111,6 @@ static void set_tables(struct jpeg_fast *fast, struct stream *stream)
 static bool set_up(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
                    struct image_rect part, bool skip, const struct jpeg_fast_plane *planes)
 {
-    uint32_t mcu_width, mcu_height;
-    jpeg_fast_mcu_size(scan, &mcu_width, &mcu_height);
     fast->components = scan->components;
     for (uint32_t i = 0; i < scan->components; i++) {
         if (!set_component(&fast->component[i], scan, i, planes[i]))
@@ -142,8 +119,8 @@ static bool set_up(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
     if (!set_mcu_blocks(fast))
         return false;
     fast->layout = (struct scan_layout){
-        .columns = (uint32_t)bytes_divide_up(scan->width, mcu_width),
-        .rows = (uint32_t)bytes_divide_up(scan->height, mcu_height),
+        .columns = (uint32_t)bytes_divide_up(scan->width, scan->mcu_width),
+        .rows = (uint32_t)bytes_divide_up(scan->height, scan->mcu_height),
         .restart_interval = scan->restart_interval,
         .part = part,
         .skip = skip,

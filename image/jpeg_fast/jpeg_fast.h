@@ -34,8 +34,9 @@ struct jpeg_fast_component {
 
 /* A scan of all components, 8 bits, sequential. Pointers are borrowed for the call. */
 struct jpeg_fast_scan {
-    uint32_t width, height; /* of the image in pixels */
-    uint32_t components;    /* 1 or 3, in the order of the scan */
+    uint32_t width, height;         /* of the image in pixels */
+    uint32_t mcu_width, mcu_height; /* in pixels: 8 x the largest h_samp and v_samp */
+    uint32_t components;            /* 1 or 3, in the order of the scan */
     struct jpeg_fast_component component[JPEG_FAST_COMPONENTS_MAX];
     uint32_t restart_interval; /* in MCUs; 0: none */
     const uint8_t *data;       /* entropy-coded data to the end of the file */
@@ -47,10 +48,6 @@ struct jpeg_fast_plane {
     uint8_t *data; /* the sample at the part's left top */
     size_t stride_bytes;
 };
-
-/* Returns the size of an MCU in pixels. */
-void jpeg_fast_mcu_size(const struct jpeg_fast_scan *scan, uint32_t *ret_width,
-                        uint32_t *ret_height);
 
 struct jpeg_fast; /* one thread at a time */
 int jpeg_fast_open(struct jpeg_fast **ret_fast, enum image_kernels kernels, struct err *err);
