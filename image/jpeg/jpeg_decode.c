@@ -152,19 +152,40 @@ static int reserve_planes(struct jpeg_decoder *decoder, struct err *err)
     return 0;
 }
 
-/* Decodes rows first_row..end_row-1 of the stream that the reader has begun. */
-static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream,
-                       uint32_t first_row, uint32_t end_row, struct err *err)
+/* Provides planes for rows first_row..end_row-1 of a stream. */
+static int begin_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream,
+                      uint32_t first_row, uint32_t end_row, struct err *err)
 {
     decoder->stream = *stream;
     decoder->planes = jpeg_planes_of(stream);
     decoder->first_row = first_row;
     decoder->end_row = end_row;
-    int status = reserve_planes(decoder, err);
+    return reserve_planes(decoder, err);
+}
+
+/* Decodes rows first_row..end_row-1 of the stream that the reader has begun. */
+static int decode_rows(struct jpeg_decoder *decoder, const struct jpeg_info *stream,
+                       uint32_t first_row, uint32_t end_row, struct err *err)
+{
+    int status = begin_rows(decoder, stream, first_row, end_row, err);
     if (status)
         return status;
     return jpeg_reader_guard(&decoder->reader, is_converted(stream) ? decode_cmyk : decode_raw,
                              decoder, err);
+}
+
+/* Places the stream's planes in the planes of the image. x, y: of the stream in the image. */
+static void place_planes(struct jpeg_decoder *decoder, uint32_t x, uint32_t y)
+{
+    struct jpeg_planes planes = jpeg_planes_of(&decoder->info);
+    for (uint32_t i = 0; i < planes.count; i++) {
+        struct jpeg_plane *plane = &planes.plane[i];
+        plane->data = decoder->planes.plane[i].data;
+        plane->stride_bytes = decoder->planes.plane[i].stride_bytes;
+        plane->left = (uint32_t)((uint64_t)x * plane->x_num / plane->x_den);
+        plane->top = (uint32_t)((uint64_t)y * plane->y_num / plane->y_den);
+    }
+    decoder->planes = planes;
 }
 
 /* ---- Parts, by jpeg_fast. ---- */
@@ -218,47 +239,33 @@ static bool describe_scan(const struct jpeg_decoder *decoder, struct jpeg_fast_s
     return true;
 }
 
-/* Sets the planes of a part, given in MCUs, and reserves their memory. */
-static int place_part(struct jpeg_decoder *decoder, const struct jpeg_fast_scan *scan,
-                      struct image_rect mcus, struct jpeg_fast_plane *planes, struct err *err)
-{
-    size_t at[JPEG_FAST_COMPONENTS_MAX], bytes = 0;
-    decoder->planes = jpeg_planes_of(&decoder->info);
-    for (uint32_t i = 0; i < scan->components; i++) {
-        struct jpeg_plane *plane = &decoder->planes.plane[i];
-        size_t columns = (size_t)scan->component[i].h_samp * DCTSIZE;
-        size_t rows = (size_t)scan->component[i].v_samp * DCTSIZE;
-        plane->left = (uint32_t)(mcus.x * columns);
-        plane->top = (uint32_t)(mcus.y * rows);
-        plane->stride_bytes = bytes_round_up(mcus.width * columns, STRIDE_ALIGNMENT_BYTES);
-        at[i] = bytes;
-        bytes += plane->stride_bytes * mcus.height * rows;
-    }
-    int status = reserve_memory(decoder, bytes, err);
-    for (uint32_t i = 0; i < scan->components && !status; i++) {
-        decoder->planes.plane[i].data = decoder->memory + at[i];
-        planes[i].data = decoder->memory + at[i];
-        planes[i].stride_bytes = decoder->planes.plane[i].stride_bytes;
-    }
-    return status;
-}
-
 /* is_divided: the part's segments can be decoded alone. -ENOTSUP: libjpeg must decode the part. */
 static int decode_with_jpeg_fast(struct jpeg_decoder *decoder, struct image_rect part,
                                  bool is_divided, struct err *err)
 {
     struct jpeg_fast_scan scan;
+    struct jpeg_info stream = decoder->info;
     struct jpeg_fast_plane planes[JPEG_FAST_COMPONENTS_MAX];
     if (!decoder->fast || !describe_scan(decoder, &scan))
         return -ENOTSUP;
     struct image_rect mcus = {.x = part.x / scan.mcu_width, .y = part.y / scan.mcu_height};
     mcus.width = (uint32_t)bytes_divide_up(part.x + part.width, scan.mcu_width) - mcus.x;
     mcus.height = (uint32_t)bytes_divide_up(part.y + part.height, scan.mcu_height) - mcus.y;
-    int status = place_part(decoder, &scan, mcus, planes, err);
+    part.x = mcus.x * scan.mcu_width;
+    part.y = mcus.y * scan.mcu_height;
+    stream.width = (uint32_t)bytes_min(mcus.width * scan.mcu_width, scan.width - part.x);
+    stream.height = (uint32_t)bytes_min(mcus.height * scan.mcu_height, scan.height - part.y);
+    int status = begin_rows(decoder, &stream, 0, stream.height, err);
     if (status)
         return status;
+    for (uint32_t i = 0; i < scan.components; i++)
+        planes[i] = (struct jpeg_fast_plane){decoder->sample_rows[i],
+                                             decoder->planes.plane[i].stride_bytes};
     /* After any failure, even -ENOMEM, libjpeg may still be able to decode the part. */
-    return jpeg_fast_decode(decoder->fast, &scan, mcus, is_divided, planes) ? -ENOTSUP : 0;
+    if (jpeg_fast_decode(decoder->fast, &scan, mcus, is_divided, planes))
+        return -ENOTSUP;
+    place_planes(decoder, part.x, part.y);
+    return 0;
 }
 
 /* ---- Parts, by libjpeg. ---- */
@@ -285,20 +292,6 @@ static int cut_part(struct jpeg_decoder *decoder, const struct jpeg_headers *hea
     return status;
 }
 
-/* Places the stream's planes in the planes of the image. */
-static void place_planes(struct jpeg_decoder *decoder, struct image_rect segments)
-{
-    struct jpeg_planes planes = jpeg_planes_of(&decoder->info);
-    for (uint32_t i = 0; i < planes.count; i++) {
-        struct jpeg_plane *plane = &planes.plane[i];
-        plane->data = decoder->planes.plane[i].data;
-        plane->stride_bytes = decoder->planes.plane[i].stride_bytes;
-        plane->left = (uint32_t)((uint64_t)segments.x * plane->x_num / plane->x_den);
-        plane->top = (uint32_t)((uint64_t)segments.y * plane->y_num / plane->y_den);
-    }
-    decoder->planes = planes;
-}
-
 static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, struct err *err)
 {
     struct jpeg_info stream = decoder->info;
@@ -309,7 +302,7 @@ static int decode_cut(struct jpeg_decoder *decoder, struct image_rect segments, 
     if (!status)
         status = decode_rows(decoder, &stream, 0, segments.height, err);
     if (!status)
-        place_planes(decoder, segments);
+        place_planes(decoder, segments.x, segments.y);
     return status;
 }
 

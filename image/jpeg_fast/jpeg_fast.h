@@ -55,8 +55,8 @@ void jpeg_fast_close(struct jpeg_fast *fast); /* NULL is fine */
 void jpeg_fast_use_kernels(struct jpeg_fast *fast, enum image_kernels kernels);
 
 /* Decodes the MCUs of part, in MCUs. Planes hold part.width * h_samp by part.height * v_samp blocks
- * of 8 x 8; blocks beyond the edge of the image are not written. Other MCUs down
- * to the part's last row are decoded, but not transformed. skip: segments outside of the part are
+ * of 8 x 8, except those beyond the edge of the image, which are not written. Other MCUs down to
+ * the part's last row are decoded, but not transformed. skip: segments outside of the part are
  * not decoded; only their markers are checked. -ENOTSUP: use libjpeg. -ENOMEM. */
 int jpeg_fast_decode(struct jpeg_fast *fast, const struct jpeg_fast_scan *scan,
                      struct image_rect part, bool skip, const struct jpeg_fast_plane *planes);
