@@ -84,13 +84,14 @@ int scan_segments_begin(struct scan_segments *segments, const struct scan_layout
     segments->at = data;
     segments->end = data + bytes;
     segments->to = segments->data;
-    segments->next = 0;
+    segments->next = segments->ahead_next = segments->ahead_count = 0;
     segments->count =
         (uint32_t)bytes_divide_up(needed_end(layout), segments->layout.restart_interval);
     return 0;
 }
 
-int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_segment)
+/* As scan_segments_next, without reading ahead. */
+static int read_segment(struct scan_segments *segments, struct scan_segment *ret_segment)
 {
     const struct scan_layout *layout = &segments->layout;
     uint32_t total = layout->columns * layout->rows, interval = layout->restart_interval;
@@ -117,6 +118,22 @@ int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_
         return 1;
     }
     return 0;
+}
+
+int scan_segments_next(struct scan_segments *segments, struct scan_segment *ret_segment)
+{
+    if (segments->ahead_next == segments->ahead_count) {
+        int status = 1;
+        segments->ahead_next = segments->ahead_count = 0;
+        while (segments->ahead_count < SCAN_SEGMENTS_AHEAD && status > 0) {
+            status = read_segment(segments, &segments->ahead[segments->ahead_count]);
+            segments->ahead_count += status > 0;
+        }
+        if (status < 0 || segments->ahead_count == 0)
+            return status;
+    }
+    *ret_segment = segments->ahead[segments->ahead_next++];
+    return 1;
 }
 
 void scan_segments_deinit(struct scan_segments *segments)

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { SLACK_BYTES = 16, SEGMENTS_MAX = 8 };
+enum { SLACK_BYTES = 16, SEGMENTS_MAX = 3 * SCAN_SEGMENTS_AHEAD };
 
 struct segments {
     struct scan_segments scan;
@@ -124,6 +124,32 @@ static void unusual_markers_are_refused(void **state)
     scan_segments_deinit(&segments.scan);
 }
 
+static void more_segments_than_are_read_ahead_are_in_order(void **state)
+{
+    (void)state;
+    struct segments segments = {0};
+    struct scan_layout layout = {.rows = 1, .restart_interval = 1};
+    char data[3 * SEGMENTS_MAX];
+    for (uint32_t i = 0; i < SEGMENTS_MAX; i++) {
+        data[3 * i] = (char)i;
+        data[3 * i + 1] = '\xff';
+        data[3 * i + 2] = (char)(0xd0 + i % 8);
+    }
+    for (uint32_t count = SCAN_SEGMENTS_AHEAD - 1; count <= SEGMENTS_MAX; count++) {
+        char restart = data[3 * count - 1];
+        layout.columns = layout.part.width = count;
+        layout.part.height = 1;
+        assert_int_equal(read_scan(&segments, &layout, data, 3 * (size_t)count), -ENOTSUP);
+        data[3 * count - 1] = '\xd9';
+        assert_int_equal(read_scan(&segments, &layout, data, 3 * (size_t)count), 0);
+        data[3 * count - 1] = restart;
+        assert_int_equal(segments.count, count);
+        for (uint32_t i = 1; i < count; i++)
+            check_segment(&segments, i, (char[]){(char)i, 0}, i, 1);
+    }
+    scan_segments_deinit(&segments.scan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +157,7 @@ int main(void)
         cmocka_unit_test(segments_outside_of_the_part_are_left_out_if_asked),
         cmocka_unit_test(a_scan_without_restarts_is_one_segment_of_the_needed_rows),
         cmocka_unit_test(unusual_markers_are_refused),
+        cmocka_unit_test(more_segments_than_are_read_ahead_are_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
