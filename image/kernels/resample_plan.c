@@ -41,23 +41,52 @@ static int64_t output_center(const struct triangle *triangle, uint32_t output)
     return triangle->begin + (2 * (int64_t)output + 1) * triangle->step;
 }
 
-/* Finds the samples of the line with positive weight: [*ret_low, *ret_high). */
-static void find_support(const struct triangle *triangle, uint32_t source_count, int64_t center,
-                         int64_t *ret_low, int64_t *ret_high)
+/* The samples with positive weight, [low, high), without the limits of the line. The remainders
+ * serve to find the next output's without a division. */
+struct support {
+    int64_t low, high;
+    int64_t low_remainder, high_remainder; /* of a sample; from 0 */
+};
+
+/* floor_divide, with the remainder. */
+static int64_t split(int64_t value, int64_t by, int64_t *ret_remainder)
 {
-    int64_t sample = 2 * triangle->h;
-    int64_t low = floor_divide(center - triangle->half_width - triangle->h, sample) + 1;
-    /* high: the first sample beyond the support */
-    int64_t high = -floor_divide(-(center + triangle->half_width - triangle->h), sample);
-    *ret_low = low < 0 ? 0 : low;
-    *ret_high = high > source_count ? source_count : high;
+    int64_t whole = floor_divide(value, by);
+    *ret_remainder = value - whole * by;
+    return whole;
 }
 
-static void plan_support(struct resample_plan *plan, const struct triangle *triangle,
-                         uint32_t output, int64_t center)
+static struct support find_support(const struct triangle *triangle, int64_t center)
+{
+    int64_t sample = 2 * triangle->h;
+    struct support support;
+    support.low =
+        split(center - triangle->half_width - triangle->h, sample, &support.low_remainder) + 1;
+    /* high: the first sample beyond; rounds up */
+    support.high = split(center + triangle->half_width - triangle->h + sample - 1, sample,
+                         &support.high_remainder);
+    return support;
+}
+
+/* Adds whole samples and a remainder, in units of the triangle. */
+static void advance(int64_t *bound, int64_t *remainder, int64_t whole, int64_t rest, int64_t sample)
+{
+    int64_t sum = *remainder + rest, carry = sum >= sample;
+    *bound += whole + carry;
+    *remainder = sum - carry * sample;
+}
+
+static void clamp_support(struct support support, uint32_t source_count, int64_t *ret_low,
+                          int64_t *ret_high)
+{
+    *ret_low = support.low < 0 ? 0 : support.low;
+    *ret_high = support.high > source_count ? source_count : support.high;
+}
+
+static void plan_support(struct resample_plan *plan, struct support support, uint32_t output)
 {
     int64_t low, high;
-    find_support(triangle, plan->source_count, center, &low, &high);
+    clamp_support(support, plan->source_count, &low, &high);
     assert(low < high && high - low <= plan->taps_max);
     plan->first[output] = (uint32_t)low;
     plan->taps[output] = (uint32_t)(high - low);
@@ -73,12 +102,13 @@ static void plan_coefficients(struct resample_plan *plan, const struct triangle 
     uint64_t total = 0, running = 0, before = 0;
     for (int64_t i = 0; i < taps; i++)
         total += (uint64_t)weight(triangle, center, first + i);
-    for (int64_t i = 0; i < taps; i++) {
+    for (int64_t i = 0; i + 1 < taps; i++) {
         running += (uint64_t)weight(triangle, center, first + i);
         uint64_t rounded = ((running << (RESAMPLE_FRACTION_BITS + 1)) + total) / (2 * total);
         coefficients[i] = (int16_t)(rounded - before);
         before = rounded;
     }
+    coefficients[taps - 1] = (int16_t)((1 << RESAMPLE_FRACTION_BITS) - before);
     memset(coefficients + taps, 0, (plan->taps_max - (size_t)taps) * sizeof *coefficients);
 }
 
@@ -133,11 +163,14 @@ int resample_plan_init(struct resample_plan *plan, struct resample_span span, ui
     plan->source_count = source_count;
     plan->source_first = source_count;
     plan->source_end = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t seen = flip ? count - 1 - i : i;
-        int64_t center = output_center(&triangle, seen);
-        plan_support(plan, &triangle, i, center);
-        plan_coefficients(plan, &triangle, i, center);
+    int64_t rest, whole = split(2 * triangle.step, sample, &rest);
+    struct support support = find_support(&triangle, output_center(&triangle, 0));
+    for (uint32_t seen = 0; seen < count; seen++) {
+        uint32_t i = flip ? count - 1 - seen : seen;
+        plan_support(plan, support, i);
+        plan_coefficients(plan, &triangle, i, output_center(&triangle, seen));
+        advance(&support.low, &support.low_remainder, whole, rest, sample);
+        advance(&support.high, &support.high_remainder, whole, rest, sample);
     }
     plan->count = count;
     plan->span = span;
@@ -150,8 +183,10 @@ void resample_find_source(struct resample_span span, uint32_t source_count, uint
 {
     struct triangle triangle = make_triangle(span, count);
     int64_t first, end, unused;
-    find_support(&triangle, source_count, output_center(&triangle, 0), &first, &unused);
-    find_support(&triangle, source_count, output_center(&triangle, count - 1), &unused, &end);
+    clamp_support(find_support(&triangle, output_center(&triangle, 0)), source_count, &first,
+                  &unused);
+    clamp_support(find_support(&triangle, output_center(&triangle, count - 1)), source_count,
+                  &unused, &end);
     *ret_source_first = (uint32_t)first;
     *ret_source_end = (uint32_t)end;
 }

@@ -148,12 +148,11 @@ static void flip_reverses_the_outputs(void **state)
     resample_plan_deinit(&flipped);
 }
 
-static void check_passes(enum image_kernels kernels)
+static void check_passes(enum image_kernels kernels, struct resample_span span)
 {
     enum { ROWS = 90, COLUMNS_MAX = 150, COUNT = 37, STRIDE = 160 };
     struct err err;
     struct resample_plan plan = {0};
-    struct resample_span span = {11, 130, 2};
     uint8_t *source = noise((size_t)ROWS * STRIDE, 1), *turned = malloc(COLUMNS_MAX * (COUNT + 1));
     uint8_t *straight = malloc(COUNT * (COLUMNS_MAX + 1));
     assert_true(turned && straight);
@@ -195,9 +194,12 @@ static void check_passes(enum image_kernels kernels)
 static void passes_match_a_naive_sum_for_any_number_of_columns(void **state)
 {
     (void)state;
+    /* a reduction, an enlargement at the end of the line, one row, the same size */
+    const struct resample_span spans[] = {{11, 130, 2}, {130, 50, 2}, {7, 1, 1}, {20, 37, 1}};
     for (enum image_kernels kernels = 0; kernels < IMAGE_KERNELS_COUNT; kernels++)
         if (image_kernels_supported(kernels))
-            check_passes(kernels);
+            for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++)
+                check_passes(kernels, spans[i]);
 }
 
 struct pass {
