@@ -1,9 +1,10 @@
 /*
  * color_x86 — AVX2 and AVX-512 blocks (color_block.h).
  *
- * Bytes are widened within 16-byte lanes, and packing undoes that. Interleaving also works
- * within lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle picks a byte
- * or leaves zero. color_x86.inc holds the code for both vector lengths.
+ * Bytes are widened within 16-byte lanes, and packing undoes that. AVX2 also interleaves within
+ * lanes: a lane's 16 pixels become three pieces of 16 bytes, and each shuffle picks a byte or
+ * leaves zero. AVX-512 picks bytes from whole vectors. color_x86.inc holds the code for both
+ * vector lengths.
  */
 #ifdef __x86_64__
 
@@ -27,16 +28,6 @@ static const uint8_t shuffle_masks[3][PIECES][LANE_BYTES] = {
      {10, NO, NO, 11, NO, NO, 12, NO, NO, 13, NO, NO, 14, NO, NO, 15}},
 };
 
-static inline __m128i shuffle_mask(int color, int piece)
-{
-    return _mm_loadu_si128((const __m128i *)shuffle_masks[color][piece]);
-}
-
-static inline void store_lane(uint8_t *target, int lane, __m128i out)
-{
-    _mm_storeu_si128((__m128i *)(target + lane * PIECES * LANE_BYTES), out);
-}
-
 /* ---- AVX2. ---- */
 
 #define TARGET  __attribute__((target("avx2")))
@@ -44,12 +35,26 @@ static inline void store_lane(uint8_t *target, int lane, __m128i out)
 #define NAME(x) x##_avx2
 #define OP(x)   _mm256_##x
 #define BITS(x) _mm256_##x##_si256
-#define REPEAT  _mm256_broadcastsi128_si256
 
-TARGET static inline void store_lanes_avx2(uint8_t *target, __m256i out)
+struct rgb_avx2 {
+    VECTOR color[3];
+};
+
+TARGET static inline void put_avx2(const struct rgb_avx2 *in, uint8_t *rgb)
 {
-    store_lane(target, 0, _mm256_castsi256_si128(out));
-    store_lane(target, 1, _mm256_extracti128_si256(out, 1));
+    __m256i piece[PIECES], *target = (__m256i *)rgb;
+    for (int p = 0; p < PIECES; p++) {
+        piece[p] = _mm256_setzero_si256();
+        for (int color = 0; color < 3; color++) {
+            __m128i mask = _mm_loadu_si128((const __m128i *)shuffle_masks[color][p]);
+            piece[p] = _mm256_or_si256(
+                piece[p], _mm256_shuffle_epi8(in->color[color], _mm256_broadcastsi128_si256(mask)));
+        }
+    }
+    /* in memory: the lower lane's pieces, then the upper lane's */
+    _mm256_storeu_si256(target, _mm256_permute2x128_si256(piece[0], piece[1], 0x20));
+    _mm256_storeu_si256(target + 1, _mm256_permute2x128_si256(piece[2], piece[0], 0x30));
+    _mm256_storeu_si256(target + 2, _mm256_permute2x128_si256(piece[1], piece[2], 0x31));
 }
 
 #include "image/kernels/color_x86.inc"
@@ -59,23 +64,39 @@ TARGET static inline void store_lanes_avx2(uint8_t *target, __m256i out)
 #undef NAME
 #undef OP
 #undef BITS
-#undef REPEAT
 
 /* ---- AVX-512. ---- */
 
-#define TARGET  __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define TARGET  __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi")))
 #define VECTOR  __m512i
 #define NAME(x) x##_avx512
 #define OP(x)   _mm512_##x
 #define BITS(x) _mm512_##x##_si512
-#define REPEAT  _mm512_broadcast_i32x4
 
-TARGET static inline void store_lanes_avx512(uint8_t *target, __m512i out)
+struct rgb_avx512 {
+    VECTOR color[3];
+};
+
+enum { AVX512_BYTES = 64 };
+
+/* [piece][byte]: the pixel; for green, AVX512_BYTES more. */
+#define PICK(byte)   ((byte) / 3 + ((byte) % 3 == 1 ? AVX512_BYTES : 0))
+#define PICK4(byte)  PICK(byte), PICK((byte) + 1), PICK((byte) + 2), PICK((byte) + 3)
+#define PICK16(byte) PICK4(byte), PICK4((byte) + 4), PICK4((byte) + 8), PICK4((byte) + 12)
+#define PICK64(byte) PICK16(byte), PICK16((byte) + 16), PICK16((byte) + 32), PICK16((byte) + 48)
+static const uint8_t picks[PIECES][AVX512_BYTES] = {{PICK64(0)}, {PICK64(64)}, {PICK64(128)}};
+/* Bit i of a piece: byte i is blue. */
+static const uint64_t blue_bytes[PIECES] = {0x4924924924924924, 0x2492492492492492,
+                                            0x9249249249249249};
+
+TARGET static inline void put_avx512(const struct rgb_avx512 *in, uint8_t *rgb)
 {
-    store_lane(target, 0, _mm512_castsi512_si128(out));
-    store_lane(target, 1, _mm512_extracti32x4_epi32(out, 1));
-    store_lane(target, 2, _mm512_extracti32x4_epi32(out, 2));
-    store_lane(target, 3, _mm512_extracti32x4_epi32(out, 3));
+    for (int piece = 0; piece < PIECES; piece++) {
+        __m512i pick = _mm512_loadu_si512(picks[piece]);
+        __m512i out = _mm512_permutex2var_epi8(in->color[0], pick, in->color[1]);
+        out = _mm512_mask_permutexvar_epi8(out, blue_bytes[piece], pick, in->color[2]);
+        _mm512_storeu_si512(rgb + piece * AVX512_BYTES, out);
+    }
 }
 
 #include "image/kernels/color_x86.inc"

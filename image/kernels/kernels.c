@@ -23,7 +23,7 @@ bool image_kernels_supported(enum image_kernels kernels)
         return __builtin_cpu_supports("avx2");
     case IMAGE_KERNELS_AVX512:
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-               __builtin_cpu_supports("avx512vl");
+               __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi");
 #endif
     default:
         return false;

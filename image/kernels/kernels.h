@@ -14,7 +14,7 @@ enum image_kernels {
     IMAGE_KERNELS_PLAIN,
     IMAGE_KERNELS_NEON,
     IMAGE_KERNELS_AVX2,
-    IMAGE_KERNELS_AVX512, /* F, BW and VL */
+    IMAGE_KERNELS_AVX512, /* F, BW, VL and VBMI: since Ice Lake and Zen 4 */
     IMAGE_KERNELS_COUNT
 };
 

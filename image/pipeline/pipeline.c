@@ -108,13 +108,20 @@ static void get_upright_size(const struct image *image, uint32_t *width, uint32_
     *height = swap ? image->width : image->height;
 }
 
-static void augment(const struct image_pipeline *pipeline, struct image_key key, uint8_t *rgb,
-                    size_t stride_bytes)
+static uint32_t choose_steps(struct image_pipeline *pipeline, struct image_key key,
+                             struct augment_step steps[AUGMENT_STEPS_MAX])
 {
     const struct image_options *options = &pipeline->options;
-    struct augment_step steps[AUGMENT_STEPS_MAX];
     uint32_t count = augment_choose(&options->augment, options->width, options->height, key.seed,
                                     key.dataset, key.epoch, key.sample, steps);
+    pipeline->renderer.is_read_next = count > 0;
+    return count;
+}
+
+static void augment(const struct image_pipeline *pipeline, const struct augment_step *steps,
+                    uint32_t count, uint8_t *rgb, size_t stride_bytes)
+{
+    const struct image_options *options = &pipeline->options;
     for (uint32_t i = 0; i < count; i++)
         augment_apply(steps[i], rgb, options->width, options->height, stride_bytes,
                       pipeline->augment_scratch);
@@ -141,10 +148,12 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
     int status = read_headers(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
+    struct augment_step steps[AUGMENT_STEPS_MAX];
+    uint32_t steps_count = choose_steps(pipeline, key, steps);
     struct framing framing = choose_framing(options, &image, key);
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, key, rgb, stride_bytes);
+        augment(pipeline, steps, steps_count, rgb, stride_bytes);
     return status;
 }
 
@@ -184,6 +193,8 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
                             .region = {0, rows->first, rows->width, rows->count},
                             .channels = 3};
     struct image_rect region;
+    struct augment_step steps[AUGMENT_STEPS_MAX];
+    uint32_t steps_count = choose_steps(pipeline, key, steps);
     pipeline->kind = IMAGE_PPM;
     int status = render_plan_pixels(&pipeline->renderer, &framing, &info, &region, err);
     if (status)
@@ -191,7 +202,7 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
     assert(region.y == rows->first && region.height == rows->count);
     status = render_pixels(&pipeline->renderer, &framing, &pixels, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, key, rgb, stride_bytes);
+        augment(pipeline, steps, steps_count, rgb, stride_bytes);
     return status;
 }
 
@@ -230,6 +241,7 @@ int image_pipeline_decode_whole(struct image_pipeline *pipeline, const void *dat
         return status;
     get_upright_size(&image, &width, &height);
     struct crop crop = {.rect = {0, 0, width, height}};
+    pipeline->renderer.is_read_next = true;
     limit_size(bounds, &width, &height);
     struct framing framing =
         framing_for_crop(image.orientation, image.width, image.height, crop, width, height);

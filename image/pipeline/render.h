@@ -7,7 +7,7 @@
  * the orientation swaps the sides, the second pass does not transpose. The result is
  * bit-identical to a reorientation of the upright result. For interleaved colors, the first pass
  * treats each sample of a pixel as a column, and the second pass takes every third line of that
- * result.
+ * result. If the columns are enlarged, neither pass transposes (enlarge.h).
  *
  * Planning comes first and determines which region of the image to decode:
  *
@@ -22,7 +22,7 @@
 #include "image/crop.h"
 #include "image/formats/pixels.h"
 #include "image/jpeg/jpeg.h"
-#include "image/kernels/resample.h"
+#include "image/kernels/enlarge.h"
 
 enum { RENDER_PLANES_MAX = 3 };
 
@@ -36,13 +36,17 @@ struct framing {
 struct framing framing_for_crop(uint32_t orientation, uint32_t stored_width, uint32_t stored_height,
                                 struct crop crop, uint32_t width, uint32_t height);
 
-/* Plans and reusable scratch memory. Zero-initialize all but kernels. One thread at a time. */
+/* Plans and reusable scratch memory. Zero-initialize all but the first two members. One thread at
+ * a time. */
 struct renderer {
     enum image_kernels kernels;
+    bool is_read_next; /* the caller reads the result at once, so it stays in the cache */
     /* By plane. */
     struct resample_plan row_plans[RENDER_PLANES_MAX], column_plans[RENDER_PLANES_MAX];
-    struct pixels_memory transposed_plane; /* columns as rows, between the passes */
-    struct pixels_memory target;           /* consecutive planes of the target's size */
+    struct enlarge_plan enlarge_plans[RENDER_PLANES_MAX];
+    struct pixels_memory between; /* the result of the first pass */
+    struct pixels_memory target;  /* consecutive planes of the target's size */
+    struct pixels_memory block;   /* some rows of RGB */
 };
 void renderer_deinit(struct renderer *renderer);
 

@@ -9,6 +9,7 @@
 #include "image/jpeg_fast/inverse_dct.h"
 #include "image/kernels/blend.h"
 #include "image/kernels/color.h"
+#include "image/kernels/enlarge.h"
 #include "image/kernels/resample.h"
 #include "image/mixup.h"
 
@@ -54,6 +55,34 @@ static int count_differing_passes(void)
         differ += memcmp(wanted, given, bytes) != 0;
     }
     resample_plan_deinit(&plan);
+    return differ;
+}
+
+static int count_differing_rows(void)
+{
+    struct resample_plan plan = {0};
+    struct enlarge_plan plain = {0}, best = {0};
+    struct err err;
+    int differ = 0;
+    for (int i = 0; i < PASSES; i++) {
+        uint32_t pixels = 1 + draw(COLUMNS_MAX), count = pixels + draw(COLUMNS_MAX),
+                 channels = 1 + draw(3);
+        if (resample_plan_init(&plan, (struct resample_span){0, pixels, 1}, pixels, count, draw(2),
+                               &err) ||
+            enlarge_plan_init(&plain, IMAGE_KERNELS_PLAIN, &plan, channels, &err) ||
+            enlarge_plan_init(&best, image_kernels_best(), &plan, channels, &err))
+            return -1;
+        for (size_t k = 0; k < sizeof source; k++)
+            source[k] = (uint8_t)draw(256);
+        if (!best.fits)
+            continue;
+        enlarge_row(&plain, source, wanted);
+        enlarge_row(&best, source, given);
+        differ += memcmp(wanted, given, (size_t)count * channels) != 0;
+    }
+    resample_plan_deinit(&plan);
+    enlarge_plan_deinit(&plain);
+    enlarge_plan_deinit(&best);
     return differ;
 }
 
@@ -213,12 +242,14 @@ static uint64_t hash_decoded(void)
 
 int main(void)
 {
-    int passes = count_differing_passes(), lines = count_differing_lines(),
-        blends = count_differing_blends(), transforms = count_differing_transforms();
-    printf("%s: %d of %d passes, %d lines of colors, %d blends and %d inverse DCTs differ from "
-           "plain C\n",
-           image_kernels_name(image_kernels_best()), passes, PASSES, lines, blends, transforms);
+    int passes = count_differing_passes(), rows = count_differing_rows(),
+        lines = count_differing_lines(), blends = count_differing_blends(),
+        transforms = count_differing_transforms();
+    printf("%s: %d of %d passes, %d enlarged rows, %d lines of colors, %d blends and %d inverse "
+           "DCTs differ from plain C\n",
+           image_kernels_name(image_kernels_best()), passes, PASSES, rows, lines, blends,
+           transforms);
     uint64_t augmented = hash_augmented(), mixed = hash_mixed(), decoded = hash_decoded();
     printf("changed: %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", augmented, mixed, decoded);
-    return passes || lines || blends || transforms;
+    return passes || rows || lines || blends || transforms;
 }
