@@ -1,5 +1,5 @@
 /*
- * enlarge_block — inner loops of enlarge.c, by instruction set.
+ * enlarge_block — inner loops of enlarge_row, by instruction set.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_ENLARGE_BLOCK_H
 #define MILLRACE_IMAGE_KERNELS_ENLARGE_BLOCK_H

@@ -1,5 +1,5 @@
 /*
- * enlarge — see enlarge.h.
+ * enlarge_plan — plans rows of blocks and runs them (enlarge.h).
  *
  * Neighboring outputs of an enlargement are at most one sample apart, so the samples of a block
  * lie in a window no longer than the block, unless mirroring separates the channels of a pixel from
