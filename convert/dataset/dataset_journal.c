@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 3 };
+enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 4 };
 
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
 {
@@ -42,6 +42,7 @@ static void write_shard(struct jsonx_writer *json, const struct output *output, 
     jsonx_write_u64(json, "field_bytes", shard->summary.field_bytes);
     jsonx_write_hex64(json, "xxh3", shard->summary.xxh3);
     jsonx_write_u64(json, "index_crc32c", shard->summary.index_crc32c);
+    jsonx_write_u64(json, "index_offset", shard->summary.index_offset);
     jsonx_write_u64(json, "next_item", shard->next_item);
     jsonx_write_u64(json, "skipped_count", shard->skipped_count);
     jsonx_write_u64(json, "source_bytes", shard->source_bytes);
@@ -167,6 +168,8 @@ static int load_shard(const struct journal_reader *reader, const struct json_t *
         jsonx_u64(jsonx_get(line, "field_bytes"), &shard.summary.field_bytes) ||
         jsonx_text(jsonx_get(line, "xxh3"), &hex) ||
         jsonx_u64(jsonx_get(line, "index_crc32c"), &crc) || crc > UINT32_MAX ||
+        jsonx_u64(jsonx_get(line, "index_offset"), &shard.summary.index_offset) ||
+        !shard_index_offset_is_plausible(shard.summary.index_offset, shard.summary.file_bytes) ||
         jsonx_u64(jsonx_get(line, "next_item"), &shard.next_item) ||
         jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
         jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||

@@ -234,6 +234,7 @@ static int fill_shards(const struct output *output, struct dataset *dataset, str
         shard->file_bytes = summary->file_bytes;
         shard->xxh3 = summary->xxh3;
         shard->index_crc32c = summary->index_crc32c;
+        shard->index_offset = summary->index_offset;
         shard->first_sample = dataset->samples;
         dataset->samples += summary->samples;
         dataset->shards_count = i + 1;

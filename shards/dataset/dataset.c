@@ -134,6 +134,8 @@ static void write_shards(struct jsonx_writer *json, const struct dataset *datase
         jsonx_write_u64(json, "filesize", shard->file_bytes);
         jsonx_write_hex64(json, "xxh3", shard->xxh3);
         jsonx_write_string(json, "index_crc32c", crc);
+        if (shard->index_offset > 0)
+            jsonx_write_u64(json, "index_offset", shard->index_offset);
         if (shard->last_tokens > 0)
             jsonx_write_u64(json, "last_tokens", shard->last_tokens);
         jsonx_end_object(json);

@@ -35,10 +35,11 @@ struct dataset_shard {
     char *url; /* as listed: relative to dataset.json's folder, or a URL */
     uint64_t samples, file_bytes;
     uint64_t xxh3;
-    bool lacks_xxh3;       /* true for other tools' lists, and without a list */
-    uint32_t index_crc32c; /* identity_crc32c of struct shard */
+    bool lacks_xxh3; /* true for other tools' lists, and without a list */
     /* Only the intact samples of a damaged tar count (shard_open_salvaging). */
     bool is_partial;
+    uint32_t index_crc32c; /* identity_crc32c of struct shard */
+    uint64_t index_offset; /* where its index begins; 0: unknown, or a plain tar */
     uint64_t first_sample; /* number of its first sample in the dataset */
     uint64_t last_tokens;  /* text: tokens of its last member; all others are full; 0: unknown */
 };

@@ -84,6 +84,30 @@ static int get_u32(const struct dataset *dataset, const struct json_t *object, c
     return status;
 }
 
+/* Absent from lists that older versions wrote. */
+static int load_index_offset(const struct dataset *dataset, const struct json_t *entry,
+                             struct dataset_shard *shard, struct err *err)
+{
+    uint64_t offset;
+    if (!jsonx_get(entry, "index_offset"))
+        return 0;
+    int status = get_number(dataset, entry, "index_offset", DATASET_SHARD_BYTES_MAX, &offset, err);
+    if (status)
+        return status;
+    if (!shard_index_offset_is_plausible(offset, shard->file_bytes)) {
+        bad_dataset(dataset, err, "bad offset in dataset.json");
+        err_expected(err,
+                     "\"index_offset\" that is a multiple of 512 from 1024 on, within the last "
+                     "1 GiB of the shard's %" PRIu64 " bytes",
+                     shard->file_bytes);
+        err_found(err, "%" PRIu64, offset);
+        err_advise(err, "the file was damaged or edited: convert the dataset again");
+        return -EBADMSG;
+    }
+    shard->index_offset = offset;
+    return 0;
+}
+
 static int load_native_shard_keys(const struct dataset *dataset, const struct json_t *entry,
                                   struct dataset_shard *shard, struct err *err)
 {
@@ -96,6 +120,8 @@ static int load_native_shard_keys(const struct dataset *dataset, const struct js
         status = get_hex(dataset, entry, "index_crc32c", 8, &crc, err);
     if (!status)
         shard->index_crc32c = (uint32_t)crc;
+    if (!status)
+        status = load_index_offset(dataset, entry, shard, err);
     if (!status && jsonx_get(entry, "last_tokens"))
         status = get_number(dataset, entry, "last_tokens", DATASET_SHARD_BYTES_MAX,
                             &shard->last_tokens, err);

@@ -42,6 +42,8 @@ bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES]);
  * or extended. */
 int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file_bytes,
                          const char *path, struct shard_trailer *ret_trailer, struct err *err);
+/* Whether an index of valid size can begin at index_offset in a file of this size. */
+bool shard_index_offset_is_plausible(uint64_t index_offset, uint64_t file_bytes);
 
 /* Locates the rows of an uncompressed image, so that some rows can be read without the others. Each
  * row has 3 * width bytes; the rows fill the field from pixels_offset on. Zeros: unknown, or a

@@ -74,6 +74,16 @@ static bool trailer_is_plausible(const struct shard_trailer *trailer)
                end;
 }
 
+static_assert(SHARD_INDEX_BYTES_MAX % INDEX_UNIT_BYTES == 0, "the longest index has no padding");
+
+bool shard_index_offset_is_plausible(uint64_t index_offset, uint64_t file_bytes)
+{
+    if (index_offset % INDEX_UNIT_BYTES != 0 || index_offset < 2 * INDEX_UNIT_BYTES ||
+        file_bytes < SHARD_TRAILER_BYTES || index_offset >= file_bytes - SHARD_TRAILER_BYTES)
+        return false;
+    return file_bytes - index_offset <= SHARD_INDEX_BYTES_MAX + SHARD_TRAILER_BYTES;
+}
+
 bool shard_trailer_has_magic(const uint8_t bytes[SHARD_TRAILER_BYTES])
 {
     return memcmp(bytes, trailer_magic, sizeof trailer_magic) == 0;

@@ -47,7 +47,7 @@ int shard_reindex(struct io *io, const char *path, const struct plain_tar_option
 
 struct shard_summary {
     /* field_bytes: without tar headers and padding. */
-    uint64_t samples, file_bytes, field_bytes;
+    uint64_t samples, file_bytes, field_bytes, index_offset;
     uint64_t xxh3;
     uint32_t index_crc32c;
 };

@@ -309,6 +309,7 @@ int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_s
             .samples = trailer.samples,
             .file_bytes = trailer.file_bytes,
             .field_bytes = writer->field_bytes,
+            .index_offset = trailer.index_offset,
             .xxh3 = hash_stream_64(writer->hash),
             .index_crc32c = trailer.index_crc32c,
         };

@@ -99,6 +99,8 @@ struct dataset *open_dataset(struct fixture *fixture, const char *subfolder)
         &fixture->err);
     assert_int_equal(result.problems_count, 0);
     assert_int_equal(result.samples_count, dataset->samples);
+    for (uint64_t i = 0; i < dataset->shards_count; i++) /* verified above, if listed */
+        assert_true(dataset->shards[i].index_offset > 0);
     return dataset;
 }
 

@@ -32,12 +32,14 @@ static void encode(struct str *out)
          .file_bytes = 10240,
          .xxh3 = 0xfedcba9876543210u,
          .index_crc32c = 0x00c0ffee,
+         .index_offset = 9216,
          .last_tokens = 65537},
         {.url = unconst("/abs/b.tar"), .samples = 0, .file_bytes = 2048},
         {.url = unconst("http://host/c.tar"),
          .samples = 7,
          .file_bytes = UINT64_C(1) << 40,
-         .index_crc32c = 0xffffffff}};
+         .index_crc32c = 0xffffffff,
+         .index_offset = (UINT64_C(1) << 40) - (1 << 30) - 512}};
     char *classes[] = {unconst("a \"quoted\" \xc3\xa9"), unconst("b")};
     struct dataset dataset = {.shards = shards,
                               .shards_count = 3,
@@ -74,6 +76,8 @@ static void a_written_shard_reads_back_the_same(void **state)
     assert_int_equal(dataset->shards[2].first_sample, 5);
     assert_ok(dataset_encode(dataset, &again, &err), &err);
     assert_string_equal(text.data, again.data); /* all values survive, including options */
+    assert_int_equal(dataset->shards[0].index_offset, 9216);
+    assert_int_equal(dataset->shards[1].index_offset, 0); /* not listed */
     char path[IO_PATH_BYTES_MAX], wanted[IO_PATH_BYTES_MAX + 32];
     snprintf(wanted, sizeof wanted, "%s/shard-000000.tar", fixture->folder);
     assert_ok(dataset_shard_path(dataset, 0, path, &err), &err);
@@ -140,6 +144,17 @@ static void contradictions_and_missing_keys_are_refused(void **state)
         {"\"filesize\":2048", "\"filesze\":2048"},
         {"fedcba9876543210", "fedcba987654321"},
         {"fedcba9876543210", "FEDCBA9876543210"},
+        {"\"index_offset\":9216", "\"index_offset\":9728"}, /* no room for the index */
+        {"\"index_offset\":9216", "\"index_offset\":9217"},
+        {"\"index_offset\":9216", "\"index_offset\":512"}, /* no room for the end of the archive */
+        {"\"index_offset\":9216", "\"index_offset\":0"},
+        {"\"index_offset\":9216", "\"index_offset\":-9216"},
+        {"\"index_offset\":9216", "\"index_offset\":\"9216\""},
+        {"\"index_offset\":9216", "\"index_offset\":9216.0"},
+        {"\"index_offset\":9216", "\"index_offset\":null"},
+        {"\"index_offset\":9216", "\"index_offset\":1099511627776"},
+        {"\"index_offset\":9216", "\"index_offset\":18446744073709551616"},
+        {"\"index_offset\":1098437885440", "\"index_offset\":1098437884928"}, /* over 1 GiB */
         {"00c0ffee", "00c0ffef"},
         {"00c0ffee", "0xc0ffee"},
         {"\"url\":\"shard-000000.tar\"", "\"url\":\"\""},
