@@ -163,19 +163,16 @@ static int examine_sample(struct survey *survey, const struct survey_options *op
     return status ? status : options->on_sample(options->context, survey, &labeled_sample, err);
 }
 
-/* total: samples of all examined shards; 0: only this shard. */
+/* Closes the shard. total: samples of all examined shards. */
 static int examine_shard(struct survey *survey, const struct survey_options *options,
-                         const char *path, uint64_t total, struct err *err)
+                         struct shard *shard, uint64_t total, struct err *err)
 {
-    struct shard *shard;
-    int status = shard_open(survey->io, path, &shard, err);
-    if (status)
-        return status;
     uint64_t samples = shard_index_samples(shard->index);
+    int status = 0;
     for (uint64_t s = 0; s < samples && !status; s++) {
         struct survey_sample sample = {.shard = shard, .number_in_shard = s};
         sample.key = shard_index_key(shard->index, s, &sample.key_bytes);
-        status = examine_sample(survey, options, &sample, total ? total : samples, err);
+        status = examine_sample(survey, options, &sample, total, err);
     }
     survey->shards_count++;
     shard_close(shard);
@@ -186,7 +183,7 @@ static int examine_dataset(struct survey *survey, const struct survey_options *o
                            struct err *err)
 {
     const struct dataset *dataset = options->dataset;
-    char path[IO_PATH_BYTES_MAX];
+    struct shard *shard;
     uint64_t total = 0;
     int status = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++)
@@ -195,11 +192,20 @@ static int examine_dataset(struct survey *survey, const struct survey_options *o
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
         if (!is_chosen(i, dataset->shards_count, SURVEY_SHARDS_MAX))
             continue;
-        status = dataset_shard_path(dataset, i, path, err);
+        status = dataset_open_shard(survey->io, dataset, i, &shard, err);
         if (!status)
-            status = examine_shard(survey, options, path, total, err);
+            status = examine_shard(survey, options, shard, total, err);
     }
     return status;
+}
+
+static int examine_single_shard(struct survey *survey, const struct survey_options *options,
+                                struct err *err)
+{
+    struct shard *shard;
+    int status = shard_open(survey->io, options->path, &shard, err);
+    return status ? status
+                  : examine_shard(survey, options, shard, shard_index_samples(shard->index), err);
 }
 
 int survey_run(struct io *io, const struct survey_options *options, struct survey *ret_survey,
@@ -217,7 +223,7 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
     if (status)
         return status;
     return options->dataset ? examine_dataset(survey, options, err)
-                            : examine_shard(survey, options, options->path, 0, err);
+                            : examine_single_shard(survey, options, err);
 }
 
 void survey_deinit(struct survey *survey)

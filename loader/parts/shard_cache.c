@@ -101,25 +101,6 @@ static bool close_oldest(struct shard_cache *cache)
     return true;
 }
 
-static int check_against_list(const struct shard *shard, const struct dataset_shard *listed,
-                              struct err *err)
-{
-    if (shard->trailer.samples == listed->samples && shard->identity_crc32c == listed->index_crc32c)
-        return 0;
-    err_set(err, -EBADMSG, "the shard does not match dataset.json");
-    err_at(err, shard->path, (int64_t)shard->trailer.index_offset);
-    err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples,
-                 listed->index_crc32c);
-    err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, shard->trailer.samples,
-              shard->identity_crc32c);
-    if (shard->is_plain_tar)
-        err_advise(
-            err, "copy the file again, as it changed since the list was made, or start a new run");
-    else
-        err_advise(err, "convert the dataset again or copy all of its shards");
-    return -EBADMSG;
-}
-
 static uint32_t find_dataset(const struct shard_cache *cache, uint64_t shard)
 {
     uint32_t dataset = 0;
@@ -181,24 +162,18 @@ static int open_entry(struct shard_cache *cache, uint64_t shard, enum open_files
     while (cache->open_count >= cache->open_max && close_oldest(cache))
         ;
     uint32_t dataset = find_dataset(cache, shard);
-    const struct dataset_shard *listed =
-        &cache->datasets[dataset]->shards[shard - cache->first_shards[dataset]];
-    static const struct salvage silent_salvage = {0}; /* reported when the dataset was opened */
     int status = shard_cache_path(cache, shard, path, err);
     if (!status)
         status = make_room_for_file(cache, share, path, err);
     if (!status) {
         atomic_store(&cache->opening, shard + 1);
         do /* other parts of the process may have taken the descriptors */
-            status = shard_open_salvaging(
-                cache->io, path, listed->is_partial ? &silent_salvage : NULL, &opened, err);
+            status = dataset_open_shard(cache->io, cache->datasets[dataset],
+                                        shard - cache->first_shards[dataset], &opened, err);
         while (shard_cache_is_short_of_files(status) && close_oldest(cache));
         atomic_store(&cache->opening, 0);
     }
-    if (!status)
-        status = check_against_list(opened, listed, err);
     if (status) {
-        shard_close(opened);
         note_damage(entry, status, err);
         return status;
     }

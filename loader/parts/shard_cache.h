@@ -36,8 +36,8 @@ int shard_cache_path(const struct shard_cache *cache, uint64_t shard, char *path
 /* True while a shard is being opened; sets *ret_shard to its number. Does not wait. */
 bool shard_cache_is_opening(const struct shard_cache *cache, uint64_t *ret_shard);
 /* Opens the shard if needed and checks it against its dataset's list. Release it with
- * shard_cache_put. Closes unused shards if descriptors run short. Returns the errors of shard_open,
- * or -EMFILE if the share would be exceeded. */
+ * shard_cache_put. Closes unused shards if descriptors run short. Returns the errors of
+ * dataset_open_shard, or -EMFILE if the share would be exceeded. */
 int shard_cache_get(struct shard_cache *cache, uint64_t shard, enum open_files_fraction share,
                     struct shard **ret_shard, struct err *err);
 void shard_cache_put(struct shard_cache *cache, uint64_t shard);

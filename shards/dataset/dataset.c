@@ -63,6 +63,60 @@ int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path
     return io_join_path(absolute ? "" : dataset->folder, url, path, err);
 }
 
+static int check_against_list(const struct shard *shard, const struct dataset_shard *listed,
+                              struct err *err)
+{
+    const struct shard_trailer *trailer = &shard->trailer;
+    if (trailer->samples != listed->samples || shard->identity_crc32c != listed->index_crc32c) {
+        err_set(err, -EBADMSG, "the shard does not match dataset.json");
+        err_at(err, shard->path, (int64_t)trailer->index_offset);
+        err_expected(err, "%" PRIu64 " samples, index CRC %08" PRIx32, listed->samples,
+                     listed->index_crc32c);
+        err_found(err, "%" PRIu64 " samples, index CRC %08" PRIx32, trailer->samples,
+                  shard->identity_crc32c);
+        if (shard->is_plain_tar)
+            err_advise(err, "copy the file again, as it changed since the list was made, or start "
+                            "a new run");
+        else
+            err_advise(err, "convert the dataset again or copy all of its shards");
+        return -EBADMSG;
+    }
+    if (listed->index_offset > 0 && !shard->is_plain_tar &&
+        trailer->index_offset != listed->index_offset) {
+        err_set(err, -EBADMSG, "index_offset of the shard differs from dataset.json");
+        err_at(err, shard->path, (int64_t)(trailer->file_bytes - SHARD_TRAILER_BYTES));
+        err_expected(err, "%" PRIu64 " as in dataset.json", listed->index_offset);
+        err_found(err, "%" PRIu64 " in the shard's trailer", trailer->index_offset);
+        err_advise(err, "the shard is intact: copy dataset.json again, or convert the dataset "
+                        "again");
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+int dataset_open_shard(struct io *io, const struct dataset *dataset, uint64_t shard,
+                       struct shard **ret_shard, struct err *err)
+{
+    static const struct salvage silent_salvage = {0};
+    const struct dataset_shard *listed = &dataset->shards[shard];
+    const struct shard_open_options options = {
+        .index_offset = listed->index_offset,
+        .salvage = listed->is_partial ? &silent_salvage : NULL,
+    };
+    char path[IO_PATH_BYTES_MAX];
+    struct shard *opened = NULL;
+    int status = dataset_shard_path(dataset, shard, path, err);
+    if (!status)
+        status = shard_open_with(io, path, &options, &opened, err);
+    if (!status)
+        status = check_against_list(opened, listed, err);
+    if (status)
+        shard_close(opened);
+    else
+        *ret_shard = opened;
+    return status;
+}
+
 int dataset_drop_cache(struct io *io, const char *path, struct err *err)
 {
     struct dataset *dataset;

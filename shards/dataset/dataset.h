@@ -36,7 +36,7 @@ struct dataset_shard {
     uint64_t samples, file_bytes;
     uint64_t xxh3;
     bool lacks_xxh3; /* true for other tools' lists, and without a list */
-    /* Only the intact samples of a damaged tar count (shard_open_salvaging). */
+    /* Only the intact samples of a damaged tar count (struct shard_open_options). */
     bool is_partial;
     uint32_t index_crc32c; /* identity_crc32c of struct shard */
     uint64_t index_offset; /* where its index begins; 0: unknown, or a plain tar */
@@ -76,7 +76,8 @@ struct dataset {
 };
 
 /* path: dataset.json or its folder, another tool's wids shard list, a tar, or a pattern of tars
- * (url_list.h). Opens every shard, unless millrace wrote the list. -EBADMSG with detail. */
+ * (url_list.h). If millrace wrote the list, reads only dataset.json; otherwise opens every shard.
+ * -EBADMSG with detail. */
 int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, struct err *err);
 /* Also opens damaged plain tars, and salvages their intact samples (plain_tar.h). Logs the first
  * few skipped parts of each tar as warnings; log may be NULL. -EBADMSG if no sample is intact. */
@@ -90,6 +91,12 @@ uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample,
                         uint64_t *ret_number_in_shard);
 /* path: holds IO_PATH_BYTES_MAX bytes. */
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
+/* Opens a shard, with one exact read if its index_offset is listed, and checks that its samples,
+ * index CRC and index_offset are those of the list. If it is_partial, opens the intact samples
+ * again, without reports. Blocks. -EBADMSG: shard and list differ; also returns errors of
+ * shard_open. */
+int dataset_open_shard(struct io *io, const struct dataset *dataset, uint64_t shard,
+                       struct shard **ret_shard, struct err *err);
 
 /* Evicts the dataset's files from the page cache, so that a benchmark reads from disk. Blocks until
  * their written data is on disk. -EINVAL: not local files; errors of dataset_open and

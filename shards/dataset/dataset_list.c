@@ -90,8 +90,8 @@ static int open_shard(struct io *io, struct dataset *dataset, const char *path,
 {
     struct skip_log skip_log = {.log = options->log, .last = ""};
     const struct salvage salvage = {.on_skip = log_skipped, .context = &skip_log};
-    int status =
-        shard_open_salvaging(io, path, options->salvages ? &salvage : NULL, ret_shard, err);
+    const struct shard_open_options how = {.salvage = options->salvages ? &salvage : NULL};
+    int status = shard_open_with(io, path, &how, ret_shard, err);
     if (status)
         return status;
     if (skip_log.count > SKIP_LINES_MAX)
@@ -125,6 +125,7 @@ static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, b
     entry->samples = shard->trailer.samples;
     entry->file_bytes = shard->trailer.file_bytes;
     entry->index_crc32c = shard->identity_crc32c;
+    entry->index_offset = shard->is_plain_tar ? 0 : shard->trailer.index_offset;
     entry->is_partial = shard->is_partial;
     entry->lacks_xxh3 = true;
     entry->first_sample = dataset->samples;

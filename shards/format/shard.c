@@ -105,31 +105,34 @@ static int load_from_tail(struct shard *shard, struct io_queue *queue, const uin
     return status;
 }
 
-static int load_tail(struct shard *shard, struct io_queue *queue, const struct salvage *salvage,
-                     struct err *err)
+static int load_tail(struct shard *shard, struct io_queue *queue,
+                     const struct shard_open_options *options, struct err *err)
 {
     uint64_t file_bytes = shard->io->ops->file_size(shard->file);
     if (file_bytes < SHARD_TRAILER_BYTES)
-        return load_plain_tar(shard, queue, salvage, err);
-    uint64_t tail_bytes = bytes_min(file_bytes, SHARD_TAIL_BYTES);
+        return load_plain_tar(shard, queue, options->salvage, err);
+    uint64_t tail_bytes = shard_index_offset_is_plausible(options->index_offset, file_bytes)
+                              ? file_bytes - options->index_offset
+                              : bytes_min(file_bytes, SHARD_TAIL_BYTES);
     uint8_t *tail = malloc(tail_bytes);
     if (!tail)
-        return err_set(err, -ENOMEM, "out of memory for a shard's tail");
+        return err_set(err, -ENOMEM, "out of memory for a shard's tail of %" PRIu64 " bytes",
+                       tail_bytes);
     int status = io_read_exact(queue, shard->io, shard->file, shard->path, file_bytes - tail_bytes,
                                tail, tail_bytes, err);
     if (!status)
-        status = load_from_tail(shard, queue, tail, tail_bytes, salvage, err);
+        status = load_from_tail(shard, queue, tail, tail_bytes, options->salvage, err);
     free(tail);
     return status;
 }
 
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err)
 {
-    return shard_open_salvaging(io, path, NULL, ret_shard, err);
+    return shard_open_with(io, path, &(struct shard_open_options){0}, ret_shard, err);
 }
 
-int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
-                         struct shard **ret_shard, struct err *err)
+int shard_open_with(struct io *io, const char *path, const struct shard_open_options *options,
+                    struct shard **ret_shard, struct err *err)
 {
     struct io_queue *queue = NULL;
     struct shard *shard = calloc(1, sizeof *shard);
@@ -144,7 +147,7 @@ int shard_open_salvaging(struct io *io, const char *path, const struct salvage *
     if (!status)
         status = io->ops->queue_open(io, 1, &queue, err);
     if (!status)
-        status = load_tail(shard, queue, salvage, err);
+        status = load_tail(shard, queue, options, err);
     if (queue)
         io->ops->queue_close(queue);
     if (status)

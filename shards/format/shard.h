@@ -1,6 +1,10 @@
 /*
  * shard — a shard file, opened with one read of its tail, or written member by member.
  *
+ *     shard_open(io, path, &shard, err);            // the tail is SHARD_TAIL_BYTES long
+ *     shard_open_with(io, path, &(struct shard_open_options){.index_offset = offset}, ...);
+ *     dataset_open_shard(io, dataset, number, ...); // passes the offset from dataset.json
+ *
  * A plain tar can be opened too: its index comes from the cache or from a walk over its headers
  * (plain_tar.h).
  *
@@ -32,10 +36,22 @@ struct shard {
  * tar. -EBADMSG with offset and advice: neither kind, or a damaged millrace shard that
  * shard_reindex has not indexed. */
 int shard_open(struct io *io, const char *path, struct shard **ret_shard, struct err *err);
-/* Opens the intact samples of a damaged plain tar. If salvage->on_skip is NULL, their cached
- * index may be used. */
-int shard_open_salvaging(struct io *io, const char *path, const struct salvage *salvage,
-                         struct shard **ret_shard, struct err *err);
+
+/* Zeros are the behavior of shard_open. */
+struct shard_open_options {
+    /* Where the index should begin, according to a list of shards; 0: unknown. The tail then begins
+     * there, so one read gets exactly the index and the trailer, whatever their size. The trailer
+     * decides: with a wrong offset the shard opens all the same, with at most one more read, and
+     * the caller compares index_offset with the trailer's (unless is_plain_tar). An offset that the
+     * file's size rules out is ignored. */
+    uint64_t index_offset;
+    /* If set, opens the intact samples of a damaged plain tar. If salvage->on_skip is NULL, their
+     * cached index may be used. */
+    const struct salvage *salvage;
+};
+
+int shard_open_with(struct io *io, const char *path, const struct shard_open_options *options,
+                    struct shard **ret_shard, struct err *err);
 void shard_close(struct shard *shard); /* NULL is fine */
 
 /* Also true for a damaged trailer. */

@@ -43,6 +43,11 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
         verification_report_checksum_mismatch(v, "", trailer->index_offset,
                                               "CRC of the index differs from dataset.json", 8,
                                               expected->index_crc32c, shard->identity_crc32c);
+    if (expected->index_offset > 0 && !shard->is_plain_tar &&
+        trailer->index_offset != expected->index_offset)
+        verification_report_mismatch(v, "", v->stream.file_bytes - SHARD_TRAILER_BYTES,
+                                     "index_offset of the shard differs from dataset.json",
+                                     expected->index_offset, trailer->index_offset);
     return 0;
 }
 
@@ -196,9 +201,11 @@ static bool is_shard_error(int status)
 static int verify_open_shard(struct verification *v, const struct dataset *dataset,
                              const struct dataset_shard *expected)
 {
+    const struct shard_open_options options = {.index_offset =
+                                                   expected ? expected->index_offset : 0};
     struct err err;
     v->result->shards_count++;
-    int status = shard_open(v->io, v->path, &v->stream.shard, &err);
+    int status = shard_open_with(v->io, v->path, &options, &v->stream.shard, &err);
     if (is_shard_error(status)) {
         verification_report(v, VERIFY_ARCHIVE, "", &err);
         return 0;

@@ -50,6 +50,7 @@ static void write_shard(struct dataset_shard *shard)
                                     .file_bytes = summary.file_bytes,
                                     .xxh3 = summary.xxh3,
                                     .index_crc32c = summary.index_crc32c,
+                                    .index_offset = summary.index_offset,
                                     .last_tokens = TOKENS};
 }
 

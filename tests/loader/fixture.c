@@ -62,6 +62,7 @@ static void end_shard(struct dataset_maker *maker)
     shard->file_bytes = summary.file_bytes;
     shard->xxh3 = summary.xxh3;
     shard->index_crc32c = summary.index_crc32c;
+    shard->index_offset = summary.index_offset;
     shard->first_sample = maker->dataset.samples;
     maker->dataset.samples += summary.samples;
     maker->field_bytes += summary.field_bytes;

@@ -87,6 +87,7 @@ static void list_add_new_shard(struct list *list, const char *const *keys, uint6
     shard->file_bytes = summary.file_bytes;
     shard->xxh3 = summary.xxh3;
     shard->index_crc32c = summary.index_crc32c;
+    shard->index_offset = summary.index_offset;
     list->merged.samples += summary.samples;
 }
 

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+static const struct salvage silent_salvage = {0};
+static const struct shard_open_options silently = {.salvage = &silent_salvage};
+
 /* Collects the reports of what is left out of a damaged tar. */
 struct skip_reports {
     unsigned count;
@@ -32,7 +35,8 @@ static void list_salvaged(const struct fixture *fixture, struct skip_reports *re
     struct shard *shard;
     *reports = (struct skip_reports){0};
     const struct salvage salvage = {.on_skip = count_skip, .context = reports};
-    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &salvage, &shard, &err), &err);
+    const struct shard_open_options options = {.salvage = &salvage};
+    assert_ok(shard_open_with(fixture->io, fixture->path, &options, &shard, &err), &err);
     *ret_partial = shard->is_partial;
     tar_fixture_list_samples(shard, text, bytes);
     shard_close(shard);
@@ -128,8 +132,7 @@ static void the_first_of_duplicate_members_is_used(void **state)
     assert_string_equal(text, "a:x,y b:x c:x");
     assert_true(is_partial);
     assert_int_equal(reports.count, 3); /* two duplicates of a.x, and an invalid name */
-    const struct salvage silently = {0};
-    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
+    assert_ok(shard_open_with(fixture->io, fixture->path, &silently, &shard, &err), &err);
     shard_index_field(shard->index, 0, 0, &field);
     assert_int_equal(field.data_offset, 512);
     assert_int_equal(field.size_bytes, 5);
@@ -139,12 +142,11 @@ static void the_first_of_duplicate_members_is_used(void **state)
 static void salvaging_an_intact_tar_changes_nothing(void **state)
 {
     const struct fixture *fixture = *state;
-    const struct salvage silently = {0};
     struct err err;
     struct shard *strict, *salvaged;
     struct plain_tar_index kept = {0};
     tar_fixture_write(fixture, (const char *[]){"a.x", "a.y", "b.x=70000", "a.x", NULL});
-    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
+    assert_ok(shard_open_with(fixture->io, fixture->path, &silently, &salvaged, &err), &err);
     assert_true(tar_fixture_has_index(fixture, &kept)); /* cached for later callers */
     plain_tar_index_deinit(&kept);
     assert_ok(shard_open(fixture->io, fixture->path, &strict, &err), &err);
@@ -159,7 +161,6 @@ static void salvaging_an_intact_tar_changes_nothing(void **state)
 static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **state)
 {
     const struct fixture *fixture = *state;
-    const struct salvage silently = {0};
     struct skip_reports reports;
     struct err err;
     struct shard *shard;
@@ -183,7 +184,7 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
                       sizeof text); /* the report is repeated */
         assert_int_equal(reports.count, 1);
     }
-    assert_ok(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err), &err);
+    assert_ok(shard_open_with(fixture->io, fixture->path, &silently, &shard, &err), &err);
     assert_true(shard->is_partial);
     assert_int_equal(shard->identity_crc32c, identity);
     shard_close(shard);
@@ -200,7 +201,6 @@ static void an_index_of_a_damaged_tar_is_never_used_for_an_intact_one(void **sta
 static void salvaging_obeys_limits(void **state)
 {
     const struct fixture *fixture = *state;
-    const struct salvage silently = {0};
     struct err err;
     struct shard *shard;
     char names[SHARD_FIELDS_MAX + 1][16];
@@ -210,7 +210,7 @@ static void salvaging_obeys_limits(void **state)
         members[i] = names[i];
     }
     tar_fixture_write(fixture, members);
-    assert_int_equal(shard_open_salvaging(fixture->io, fixture->path, &silently, &shard, &err),
+    assert_int_equal(shard_open_with(fixture->io, fixture->path, &silently, &shard, &err),
                      -EBADMSG);
     assert_non_null(strstr(err.what, "too many"));
 }

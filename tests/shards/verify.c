@@ -68,7 +68,8 @@ static void an_intact_shard_has_no_problems(void **state)
     struct dataset_shard expected = {.samples = summary.samples,
                                      .file_bytes = summary.file_bytes,
                                      .xxh3 = summary.xxh3,
-                                     .index_crc32c = summary.index_crc32c};
+                                     .index_crc32c = summary.index_crc32c,
+                                     .index_offset = summary.index_offset};
     struct verify_result result = verify(fixture, &expected, &record);
     assert_int_equal(result.problems_count, 0);
     assert_int_equal(result.samples_count, make_shard_variety_count);
@@ -176,6 +177,25 @@ static void a_swapped_shard_is_a_problem(void **state)
     assert_int_equal(record.problems, 4);
 }
 
+static void a_wrong_index_offset_is_a_problem_and_the_shard_is_verified(void **state)
+{
+    struct fixture *fixture = *state;
+    struct shard_summary summary = make_shard(fixture->io, fixture->path, make_shard_variety, 3);
+    for (int change = -512; change <= 512; change += 1024) {
+        struct callback_record record = {0};
+        struct dataset_shard expected = {.samples = summary.samples,
+                                         .file_bytes = summary.file_bytes,
+                                         .xxh3 = summary.xxh3,
+                                         .index_crc32c = summary.index_crc32c,
+                                         .index_offset = summary.index_offset + (uint64_t)change};
+        struct verify_result result = verify(fixture, &expected, &record);
+        assert_int_equal(record.problems, 1);
+        assert_int_equal(record.offset, summary.file_bytes - SHARD_TRAILER_BYTES);
+        assert_int_equal(result.members_count, 6);
+        assert_int_equal(result.bytes, summary.file_bytes);
+    }
+}
+
 static void a_missing_shard_is_a_problem_and_the_others_are_verified(void **state)
 {
     struct fixture *fixture = *state;
@@ -224,6 +244,7 @@ int main(void)
         CASE(members_rejected_by_the_caller_are_counted),
         CASE(an_adjacent_duplicate_key_is_a_problem),
         CASE(a_swapped_shard_is_a_problem),
+        CASE(a_wrong_index_offset_is_a_problem_and_the_shard_is_verified),
         CASE(a_missing_shard_is_a_problem_and_the_others_are_verified),
         CASE(verification_stops_on_request),
     };
