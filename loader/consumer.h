@@ -15,7 +15,7 @@
 struct consumer {
     int failure; /* returned by all later loader_next calls */
     struct err failure_err;
-    struct cursor cursor;
+    struct cursor cursor, cursor_in_step; /* loader_cursor, loader_cursor_in_step */
     uint64_t set_digest, sequence_digest; /* through the last batch taken */
     struct loader_bad_sample *quarantine; /* [LOADER_QUARANTINE_MAX] */
     char (*reasons)[LOADER_REASON_BYTES];

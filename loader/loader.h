@@ -49,10 +49,11 @@ struct trace;
 /* Content of a batch. */
 enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
-    /* "image": U8 [items, height, width, 3]. "label": I32 [items], -1 for a sample without cls.
-     * With mixup or cutmix also "partner_label": I32 [items], the label of the image mixed in, and
-     * "label_weight": F32 [items], the weight in 0..1 of "label"; "partner_label" has the remaining
-     * weight. An unmixed image has the same label in both and weight 1. */
+    /* "image": U8 [items, height, width, 3]. "label": image.label_dtype [items], -1 for a sample
+     * without cls. With mixup or cutmix also "partner_label", of the same type, the label of the
+     * image mixed in, and "label_weight": F32 [items], the weight in 0..1 of "label";
+     * "partner_label" has the remaining weight. An unmixed image has the same label in both and
+     * weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
 };
@@ -109,11 +110,18 @@ struct loader_options {
      * Borrowed during loader_open. */
     const struct loader_schema *reference;
 
-    /* Sample order; zeros select defaults (order_params_resolve). */
+    /* Sample order; zeros select defaults (order_params_resolve): as many lanes as a global batch
+     * has samples, four times as many if `convert dataset` did not shuffle the dataset. */
     enum order_kind order;
     uint64_t seed, lanes, window, run;
+    /* The global batch that default lanes follow from; 0: batching.global. Set it if the batch
+     * changes during a run, so that the order doesn't. */
+    uint64_t order_global;
     uint32_t epoch;    /* first epoch */
     uint64_t position; /* within the epoch, from the cursor; a partial step is completed first */
+    /* The first micro-batches of that step to leave out, from the cursor. The ranks divide the
+     * others; a rank may get none, but an empty batch. */
+    uint64_t micros_done;
     uint64_t set_digest, sequence_digest; /* digests so far, from the cursor */
     uint64_t positions_max; /* stop after this many positions of all ranks; 0: no limit */
     uint64_t epochs_max;    /* stop after this many epochs; 0: no limit */
@@ -134,6 +142,8 @@ struct loader_options {
         /* Mixes each image with another of its micro-batch (docs/reference/images.md). */
         struct mixup_options mixup;
         bool requires_label; /* a sample without `cls` is bad */
+        /* of "label" and "partner_label": DTYPE_I32, or DTYPE_I64 as PyTorch's losses take it */
+        enum dtype label_dtype;
         /* A sample with a label at or above this limit is bad. loader_open returns -EINVAL if
          * the dataset names more classes. 0: only the dataset's class names limit labels. */
         uint64_t classes;
@@ -202,15 +212,15 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
  * Invalidates unreleased batches. NULL is fine. */
 void loader_close(struct loader *loader);
 
-enum { BATCH_FIELDS_MAX = 8 };
+enum { BATCH_FIELDS_MAX = 32 };
 
 /* One array of a batch. */
 struct batch_field {
     const char *name;
     enum dtype dtype;
     uint32_t rank; /* number of dimensions */
-    uint64_t shape[4];
-    int64_t stride_bytes[4];
+    uint64_t shape[DTYPE_RANK_MAX];
+    int64_t stride_bytes[DTYPE_RANK_MAX];
     void *data;
     struct device *device; /* holds data; NULL: host memory */
 };
@@ -276,6 +286,13 @@ void loader_release(struct loader *loader, const struct batch *batch);
  * loader_next has returned every micro-batch. The digests cover this rank's micro-batches; sum them
  * over ranks. */
 struct cursor loader_cursor(const struct loader *loader);
+/* Returns a cursor just past the last micro-batch that loader_next has returned, also in the middle
+ * of a step (micros_done), if the ranks deliver a step's micro-batches in their order: if they are
+ * interleaved (struct batching) or there is one rank. Otherwise the same as loader_cursor. It is
+ * the same on all ranks after equally many batches, if the number of ranks divides the
+ * micro-batches of a step, except for the digests. A run with another number of ranks may resume
+ * from it. */
+struct cursor loader_cursor_in_step(const struct loader *loader);
 
 /* The resolved order, and sizes. */
 struct loader_shape {

@@ -107,20 +107,25 @@ static int note_bad_samples(struct loader *loader, const struct load_slot *slot,
     return fail(loader, err);
 }
 
-/* Adds the batch to digests and counts; advances the cursor at the end of a step. */
-static void advance_cursor(struct loader *loader, const struct load_slot *slot)
+/* Adds the batch to digests and counts; advances the cursors. */
+static void advance_cursors(struct loader *loader, const struct load_slot *slot)
 {
     struct consumer *consumer = &loader->consumer;
+    const struct plan_micro *micro = &slot->micro;
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         loader->datasets[slot->items[i].ref.dataset].delivered_count++;
     consumer->set_digest += slot->set_digest;
     consumer->sequence_digest += slot->sequence_digest;
-    if (!slot->batch.last_of_step)
+    if (!micro->is_resumable)
         return;
-    consumer->cursor.epoch = slot->micro.next_epoch;
-    consumer->cursor.position = slot->micro.next_position;
-    consumer->cursor.set_digest = consumer->set_digest;
-    consumer->cursor.sequence_digest = consumer->sequence_digest;
+    struct cursor *cursor = &consumer->cursor_in_step;
+    cursor->epoch = micro->next_epoch;
+    cursor->position = micro->next_position;
+    cursor->micros_done = micro->next_micros_done;
+    cursor->set_digest = consumer->set_digest;
+    cursor->sequence_digest = consumer->sequence_digest;
+    if (micro->last_of_step)
+        consumer->cursor = *cursor;
 }
 
 static int all_batches_held(const struct loader *loader, struct err *err)
@@ -170,7 +175,7 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     int status = note_bad_samples(loader, slot, err);
     if (status)
         return status;
-    advance_cursor(loader, slot);
+    advance_cursors(loader, slot);
     *ret_batch = &slot->batch;
     return LOADER_BATCH;
 }
@@ -218,6 +223,11 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
 struct cursor loader_cursor(const struct loader *loader)
 {
     return loader->consumer.cursor;
+}
+
+struct cursor loader_cursor_in_step(const struct loader *loader)
+{
+    return loader->consumer.cursor_in_step;
 }
 
 struct loader_shape loader_shape(const struct loader *loader)

@@ -31,6 +31,7 @@ struct loader_options loader_options_default(void)
                   .width = 224,
                   .height = 224,
                   .crop = crop_options_default(CROP_CENTER),
+                  .label_dtype = DTYPE_I32,
                   .mixup = {.probability = 1, .switch_probability = 0.5}},
         .text = {.field = "npy", .block = 1024},
         .bad_policy = LOADER_BAD_SUBSTITUTE,
@@ -97,6 +98,13 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_advise(err, "use a smaller micro-batch");
         return -EINVAL;
     }
+    if (options->image.label_dtype != DTYPE_I32 && options->image.label_dtype != DTYPE_I64) {
+        err_set(err, -EINVAL, "labels cannot have that type");
+        err_expected(err, "DTYPE_I32 or DTYPE_I64");
+        err_found(err, "%s", dtype_name(options->image.label_dtype));
+        err_advise(err, "set image.label_dtype");
+        return -EINVAL;
+    }
     const char *field = requested_fields(options);
     if (strlen(field) >= LOADER_FIELD_BYTES) {
         err_set(err, -EINVAL, "the list of fields is too long");
@@ -108,25 +116,29 @@ static int check_options(const struct loader_options *options, struct err *err)
     return batching_check(&options->batching, err);
 }
 
-static int open_sampler(struct loader *loader, struct err *err)
+/* Returns the order of a mix: of all samples; window and run as requested. */
+static struct order_params mix_order(const struct loader *loader)
 {
     const struct loader_options *options = &loader->options;
+    struct order_params mix = {
+        .kind = options->order, .seed = options->seed, .lanes = options->lanes};
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        mix.samples += loader->datasets[i].order.samples;
+    order_params_resolve(&mix, 0, loader_default_lanes(loader));
+    mix.window = options->window;
+    mix.run = options->run;
+    return mix;
+}
+
+static int open_sampler(struct loader *loader, struct err *err)
+{
     struct sampler_source sources[MIX_DATASETS_MAX];
     for (uint32_t i = 0; i < loader->sources_count; i++)
         sources[i] = (struct sampler_source){.order = loader->datasets[i].order,
                                              .weight = loader->datasets[i].weight};
-    int status = sampler_open_mix(sources, loader->sources_count, &loader->reader.sampler, err);
-    if (status)
-        return status;
-    loader->order = loader->sources_count == 1
-                        ? sources[0].order
-                        : (struct order_params){.kind = options->order,
-                                                .samples = sampler_samples(loader->reader.sampler),
-                                                .seed = options->seed,
-                                                .lanes = options->lanes,
-                                                .window = options->window,
-                                                .run = options->run};
-    return 0;
+    loader->order = loader->sources_count == 1 ? sources[0].order : mix_order(loader);
+    return sampler_open_mix(sources, loader->sources_count, loader->order.lanes,
+                            &loader->reader.sampler, err);
 }
 
 static int open_order(struct loader *loader, struct err *err)
@@ -137,10 +149,12 @@ static int open_order(struct loader *loader, struct err *err)
     if (status)
         return status;
     struct plan_options plan = {.batching = options->batching,
+                                .order = options->order,
                                 .samples = loader->order.samples,
                                 .drop_last = options->drop_last,
                                 .epoch = options->epoch,
                                 .position = options->position,
+                                .micros_done = options->micros_done,
                                 .positions_max = options->positions_max,
                                 .epochs_max = options->epochs_max};
     status = plan_init(&loader->reader.plan, &plan, err);
@@ -151,10 +165,12 @@ static int open_order(struct loader *loader, struct err *err)
                                        .seed = options->seed,
                                        .epoch = options->epoch,
                                        .position = options->position,
+                                       .micros_done = options->micros_done,
                                        .set_digest = options->set_digest,
                                        .sequence_digest = options->sequence_digest,
                                        .params = loader->order,
                                        .order_version = ORDER_VERSION};
+    consumer->cursor_in_step = consumer->cursor;
     return status;
 }
 

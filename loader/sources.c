@@ -17,6 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* More lanes mix consecutive batches better, which matters if neighbors are alike. */
+enum { LANES_UNSHUFFLED_FACTOR = 4 };
+
 /* ---- Agreement. ---- */
 
 static int mix_mismatch(const struct dataset *first, const struct dataset *other, const char *what,
@@ -102,6 +105,16 @@ static int check_agreement(const struct loader *loader, struct err *err)
 
 /* ---- Opening. ---- */
 
+uint64_t loader_default_lanes(const struct loader *loader)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t lanes = options->order_global ? options->order_global : options->batching.global;
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        if (!loader->sources[i].dataset->is_shuffled)
+            return LANES_UNSHUFFLED_FACTOR * lanes;
+    return lanes;
+}
+
 static int open_view(struct loader *loader, uint32_t number, struct err *err)
 {
     struct load_source *source = &loader->sources[number];
@@ -126,7 +139,7 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
                                         .lanes = options->lanes,
                                         .window = options->window,
                                         .run = options->run};
-    order_params_resolve(&info->order, view_mean_bytes(source->view));
+    order_params_resolve(&info->order, view_mean_bytes(source->view), loader_default_lanes(loader));
     return 0;
 }
 

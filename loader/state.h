@@ -40,7 +40,7 @@ struct loader {
     uint64_t labels_count; /* stored labels are below this; 0: unknown */
     uint64_t classes_count;
     struct shard_cache *cache;
-    struct order_params order; /* for a mix: samples per epoch, the rest as requested */
+    struct order_params order; /* for a mix: of all samples; window and run as requested */
     uint64_t steps;            /* per epoch */
     uint32_t slots_count, pieces_max;
     uint64_t opened_ns;
@@ -89,6 +89,8 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
                         struct err *err);
 void loader_sources_close(struct loader *loader); /* safe on a zeroed loader */
 uint64_t loader_sources_fingerprint(const struct loader *loader);
+/* Returns the number of lanes if options.lanes is 0. Requires open datasets. */
+uint64_t loader_default_lanes(const struct loader *loader);
 /* True if the files exceed half of the available memory. */
 bool loader_sources_outgrow_memory(const struct loader *loader);
 

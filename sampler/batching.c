@@ -4,6 +4,8 @@
  */
 #include "sampler/sampler.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 #include <inttypes.h>
 
@@ -57,4 +59,17 @@ uint64_t batching_owned_micro(const struct batching *batching, uint64_t n)
     if (batching->interleaved)
         return batching->rank + n * batching->ranks;
     return range_begin(batching, batching->rank) + n;
+}
+
+struct batching_positions batching_positions(const struct batching *batching, enum order_kind kind,
+                                             uint64_t epoch_end, uint64_t step, uint64_t micro)
+{
+    uint64_t micros = batching_micros(batching), begin = step * batching->global;
+    uint64_t positions = bytes_min(batching->global, epoch_end - begin);
+    if (kind == ORDER_SEQUENTIAL) { /* products are below 2^60 */
+        uint64_t first = micro * positions / micros, end = (micro + 1) * positions / micros;
+        return (struct batching_positions){begin + first, 1, end - first};
+    }
+    return (struct batching_positions){begin + micro, micros,
+                                       (positions + micros - 1 - micro) / micros};
 }

@@ -3,6 +3,8 @@
  */
 #include "sampler/mix.h"
 
+#include "sampler/gcd.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -26,10 +28,10 @@ struct mix_dataset {
 };
 
 struct mix {
-    uint64_t samples;
+    uint64_t samples, lanes;
     uint32_t period, count;
     struct mix_dataset datasets[MIX_DATASETS_MAX];
-    uint32_t *draw_slots;    /* [period]: slot of each draw, by dataset */
+    uint32_t *draw_slots;    /* [period]: slot of each draw, ascending, by dataset */
     struct mix_slot slots[]; /* [period] */
 };
 
@@ -54,16 +56,6 @@ int mix_weight_parse(const char *text, uint64_t *ret_weight)
         return -EINVAL;
     *ret_weight = weight;
     return 0;
-}
-
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 /* Suggests weights in about the same ratios with a sum within the limit: each is rounded down,
@@ -152,9 +144,10 @@ static int fill_table(struct mix *mix)
     return 0;
 }
 
-int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
+int mix_open(const struct mix_source *sources, uint32_t count, uint64_t lanes, struct mix **ret_mix,
              struct err *err)
 {
+    assert(lanes >= 1 && lanes < UINT64_C(1) << 48);
     uint64_t weights[MIX_DATASETS_MAX] = {0};
     for (uint32_t i = 0; i < count && i < MIX_DATASETS_MAX; i++)
         weights[i] = sources[i].weight;
@@ -171,6 +164,7 @@ int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_
         free(draw_slots);
         return err_set(err, -ENOMEM, "out of memory for a mix of %" PRIu32 " datasets", count);
     }
+    mix->lanes = lanes;
     mix->period = (uint32_t)period;
     mix->count = count;
     mix->draw_slots = draw_slots;
@@ -210,13 +204,39 @@ uint32_t mix_weight(const struct mix *mix, uint32_t dataset)
     return mix->datasets[dataset].weight;
 }
 
+/* The lane's first slot. */
+static uint64_t first_slot(const struct mix *mix, uint64_t lane)
+{
+    return lane * mix->period / mix->lanes;
+}
+
+/* Returns how many draws of the dataset come before the slot in the table. */
+static uint32_t draws_before(const struct mix *mix, const struct mix_dataset *dataset,
+                             uint64_t slot)
+{
+    const uint32_t *slots = mix->draw_slots + dataset->first;
+    uint32_t low = 0, high = dataset->weight;
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (slots[middle] < slot)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 struct mix_location mix_at(const struct mix *mix, uint32_t epoch, uint64_t position)
 {
     assert(position < mix->samples);
     uint128 global_position = (uint128)epoch * mix->samples + position;
-    struct mix_slot slot = mix->slots[(uint32_t)(global_position % mix->period)];
+    uint64_t lane = (uint64_t)(global_position % mix->lanes), first = first_slot(mix, lane);
+    uint128 walked = first + global_position / mix->lanes; /* slots from the table's begin */
+    struct mix_slot slot = mix->slots[(uint32_t)(walked % mix->period)];
     const struct mix_dataset *dataset = &mix->datasets[slot.dataset];
-    uint128 draw = global_position / mix->period * dataset->weight + slot.draw;
+    uint128 own_draw =
+        walked / mix->period * dataset->weight + slot.draw - draws_before(mix, dataset, first);
+    uint128 draw = own_draw * mix->lanes + lane;
     return (struct mix_location){.dataset = slot.dataset,
                                  .epoch = (uint32_t)(draw / dataset->samples),
                                  .position = (uint64_t)(draw % dataset->samples)};
@@ -228,8 +248,11 @@ uint64_t mix_position(const struct mix *mix, struct mix_location location, uint3
     const struct mix_dataset *dataset = &mix->datasets[location.dataset];
     assert(location.position < dataset->samples);
     uint128 draw = (uint128)location.epoch * dataset->samples + location.position;
-    uint128 global_position = draw / dataset->weight * mix->period +
-                              mix->draw_slots[dataset->first + (uint32_t)(draw % dataset->weight)];
+    uint64_t lane = (uint64_t)(draw % mix->lanes), first = first_slot(mix, lane);
+    uint128 table_draw = draw / mix->lanes + draws_before(mix, dataset, first);
+    uint128 walked = table_draw / dataset->weight * mix->period +
+                     mix->draw_slots[dataset->first + (uint32_t)(table_draw % dataset->weight)];
+    uint128 global_position = (walked - first) * mix->lanes + lane;
     assert(global_position / mix->samples <= UINT32_MAX);
     *ret_epoch = (uint32_t)(global_position / mix->samples);
     return (uint64_t)(global_position % mix->samples);

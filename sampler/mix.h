@@ -4,11 +4,17 @@
  * Dataset d has integer weight m_d; P is the sum of all weights. In each period of P positions,
  * dataset d has m_d draws, spread as evenly as possible: the events (2k + 1) * P / (2 * m_d), k
  * = 0..m_d - 1, of all datasets are sorted (ties: lower dataset first) into a table T[P] -> (d,
- * k). Position g of the mix, counted over all epochs, is draw (g / P) * m_d + k of dataset d,
- * with (d, k) = T[g mod P]. Draw i of a dataset of N_d samples is position i mod N_d of that
- * dataset's epoch i / N_d.
+ * k).
  *
- * Only the ratios of weights matter: they are divided by their greatest common divisor.
+ * The positions of all epochs are dealt out to L lanes in turns: position g is turn g div L of lane
+ * l = g mod L. Each lane walks through the table by itself, from slot s = floor(l * P / L) on: in
+ * turn t it draws from the dataset of T[(s + t) mod P]. The lane's draw number o from dataset d, o
+ * = 0, 1, ..., is draw i = o * L + l of that dataset. So, as long as d has at least L samples and L
+ * lanes of its own (order.h), a lane of the mix follows the same lane of d for a whole epoch of d.
+ * Draw i of a dataset of N_d samples is position i mod N_d of that dataset's epoch i / N_d.
+ *
+ * Only the ratios of weights matter: they are divided by their greatest common divisor. They are
+ * exact over any P turns.
  *
  * An epoch of the mix has as many positions as all datasets together have samples. Each dataset
  * advances through its own epochs at its own pace. A mix of one dataset equals that dataset.
@@ -38,9 +44,9 @@ struct mix_source {
 /* Immutable once open, so any thread may use it. Takes 12 bytes per position of the period. */
 struct mix;
 
-/* Borrows nothing. The sources must have fewer than 2^48 samples in total. -ENOMEM, or -EINVAL
- * from mix_weights_reduce. */
-int mix_open(const struct mix_source *sources, uint32_t count, struct mix **ret_mix,
+/* lanes: L, 1 to 2^48 - 1. Borrows nothing. The sources must have fewer than 2^48 samples in total.
+ * -ENOMEM, or -EINVAL from mix_weights_reduce. */
+int mix_open(const struct mix_source *sources, uint32_t count, uint64_t lanes, struct mix **ret_mix,
              struct err *err);
 void mix_close(struct mix *mix); /* NULL is fine */
 

@@ -20,6 +20,7 @@ enum {
     /* accurate to within 2 %; about 3 ms */
     QUALITY_POSITIONS_QUICK = 1 << 13,
     QUALITY_BATCHES_MAX = 1024,
+    QUALITY_CONSECUTIVE = 16,    /* batches that `millrace read --quality` also measures as one */
     QUALITY_BATCH_MAX = 1 << 20, /* a larger batch is measured as if it had this size */
 };
 

@@ -1,6 +1,6 @@
 /*
- * sampler — see sampler.h. Keeps each dataset's order for the last requested epoch, and the ciphers
- * of the most recent windows.
+ * sampler — see sampler.h. Keeps each dataset's order for the last requested epochs, and each
+ * lane's current ciphers.
  */
 #include "sampler/sampler.h"
 
@@ -12,8 +12,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+/* Near the end of a dataset's epoch, some lanes of a mix are already in the next one. */
+enum { EPOCHS_KEPT = 2 };
+
 struct sampler_dataset {
-    struct order order;
+    struct order orders[EPOCHS_KEPT]; /* by epoch modulo EPOCHS_KEPT */
     struct order_cache *cache;
 };
 
@@ -61,11 +64,13 @@ static int open_dataset(struct sampler *sampler, uint32_t number, const struct o
     dataset->cache = order_cache_open(&own);
     if (!dataset->cache)
         return err_set(err, -ENOMEM, "out of memory for an order of %" PRIu64 " lanes", own.lanes);
-    order_init(&dataset->order, &own, 0);
+    for (uint32_t epoch = 0; epoch < EPOCHS_KEPT; epoch++)
+        order_init(&dataset->orders[epoch], &own, epoch);
     return 0;
 }
 
-static int open_mix(struct sampler *sampler, const struct sampler_source *sources, struct err *err)
+static int open_mix(struct sampler *sampler, const struct sampler_source *sources, uint64_t lanes,
+                    struct err *err)
 {
     struct mix_source parts[MIX_DATASETS_MAX];
     uint64_t samples = 0;
@@ -78,14 +83,16 @@ static int open_mix(struct sampler *sampler, const struct sampler_source *source
     }
     if (!status)
         status = check_samples(samples, err);
+    if (samples / SAMPLER_MIX_TURNS_MIN < lanes)
+        lanes = 1;
     if (!status)
-        status = mix_open(parts, sampler->count, &sampler->mix, err);
+        status = mix_open(parts, sampler->count, lanes, &sampler->mix, err);
     for (uint32_t i = 0; !status && i < sampler->count; i++)
         status = open_dataset(sampler, i, &sources[i].order, err);
     return status;
 }
 
-int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
+int sampler_open_mix(const struct sampler_source *sources, uint32_t count, uint64_t lanes,
                      struct sampler **ret_sampler, struct err *err)
 {
     if (count < 1 || count > MIX_DATASETS_MAX)
@@ -94,7 +101,7 @@ int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
     if (!sampler)
         return err_set(err, -ENOMEM, "out of memory for a sampler");
     sampler->count = count;
-    int status = open_mix(sampler, sources, err);
+    int status = open_mix(sampler, sources, lanes, err);
     if (status)
         sampler_close(sampler);
     else
@@ -105,7 +112,7 @@ int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err)
 {
     const struct sampler_source single = {.order = *params, .weight = 1};
-    return sampler_open_mix(&single, 1, ret_sampler, err);
+    return sampler_open_mix(&single, 1, 1, ret_sampler, err);
 }
 
 void sampler_close(struct sampler *sampler)
@@ -127,11 +134,12 @@ struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t p
 {
     struct mix_location location = mix_at(sampler->mix, epoch, position);
     struct sampler_dataset *dataset = &sampler->datasets[location.dataset];
-    if (dataset->order.epoch != location.epoch) {
-        struct order_params params = dataset->order.params;
-        order_init(&dataset->order, &params, location.epoch);
+    struct order *order = &dataset->orders[location.epoch % EPOCHS_KEPT];
+    if (order->epoch != location.epoch) {
+        struct order_params params = order->params;
+        order_init(order, &params, location.epoch);
     }
-    uint64_t sample = order_sample(&dataset->order, dataset->cache, location.position);
+    uint64_t sample = order_sample(order, dataset->cache, location.position);
     return (struct sample_ref){
         .dataset = location.dataset, .epoch = location.epoch, .sample = sample};
 }

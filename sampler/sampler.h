@@ -3,8 +3,9 @@
  * defines the cursor and the digests.
  *
  * A step of global batch B has M = B/b micro-batches of b samples: item i of micro-batch j of
- * step t is position t*B + i*M + j. **Ranks own micro-batches, never positions**: the samples of
- * micro-batch j do not depend on the rank that computes it.
+ * step t is position t*B + i*M + j; in a sequential order, whose micro-batches are contiguous,
+ * t*B + j*b + i. **Ranks own micro-batches, never positions**: the samples of micro-batch j do not
+ * depend on the rank that computes it.
  */
 #ifndef MILLRACE_SAMPLER_SAMPLER_H
 #define MILLRACE_SAMPLER_SAMPLER_H
@@ -50,11 +51,16 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
 uint64_t batching_owned_count(const struct batching *batching);
 uint64_t batching_owned_micro(const struct batching *batching, uint64_t n);
 
-static inline uint64_t batching_position(const struct batching *batching, uint64_t step,
-                                         uint64_t micro, uint64_t item)
-{
-    return step * batching->global + item * batching_micros(batching) + micro;
-}
+/* The positions of a micro-batch: first, first + stride, ... */
+struct batching_positions {
+    uint64_t first, stride, count;
+};
+
+/* Returns the positions of micro-batch j of a step. epoch_end: the end of the epoch's positions,
+ * above step * B. If it cuts the step to T < B positions, a sequential order divides them evenly:
+ * micro-batch j has [j*T/M, (j+1)*T/M). In other orders it has those below epoch_end. */
+struct batching_positions batching_positions(const struct batching *batching, enum order_kind kind,
+                                             uint64_t epoch_end, uint64_t step, uint64_t micro);
 
 /* Identifies one sample. */
 struct sample_ref {
@@ -69,11 +75,12 @@ struct cursor {
     uint64_t fingerprint; /* of the dataset or the mix (sampler_mix_fingerprint) */
     uint64_t seed;
     uint32_t epoch;
-    uint64_t position;   /* of the next sample to deliver, within the epoch */
-    uint64_t set_digest; /* sum of xxh3(dataset, epoch, sample): equal for equal sets */
+    uint64_t position;    /* within the epoch: where the next step, or what is left of it, begins */
+    uint64_t micros_done; /* of that step: its first micro-batches, delivered to all ranks */
+    uint64_t set_digest;  /* sum of xxh3(dataset, epoch, sample): equal for equal sets */
     uint64_t
         sequence_digest; /* sum of xxh3(epoch, position, dataset, sample): also depends on order */
-    struct order_params params; /* for a mix: samples is per epoch, the rest as requested */
+    struct order_params params; /* for a mix: window and run as requested */
     uint32_t order_version;
 };
 
@@ -87,12 +94,16 @@ uint64_t digest_sequence_term(uint32_t epoch, uint64_t position, struct sample_r
 struct sampler;
 int sampler_open(const struct order_params *params, struct sampler **ret_sampler, struct err *err);
 /* Each dataset has its own epochs (mix.h) and its own order, keyed by its index in the list
- * (order.dataset is filled in). -EINVAL also if mix_weights_reduce rejects the weights. */
+ * (order.dataset is filled in). lanes: those of the datasets, at least 1. The mix has as many lanes
+ * if its epoch takes at least SAMPLER_MIX_TURNS_MIN turns of them, otherwise one, because with few
+ * turns some lanes would reach a later epoch of a dataset before others begin the current one.
+ * -EINVAL also if mix_weights_reduce rejects the weights. */
+enum { SAMPLER_MIX_TURNS_MIN = 64 };
 struct sampler_source {
     struct order_params order;
     uint64_t weight;
 };
-int sampler_open_mix(const struct sampler_source *sources, uint32_t count,
+int sampler_open_mix(const struct sampler_source *sources, uint32_t count, uint64_t lanes,
                      struct sampler **ret_sampler, struct err *err);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
 /* Per epoch: the samples of all datasets. */

@@ -62,11 +62,12 @@ static const struct option option_rows[] = {
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "shuffle", "order of the samples", order_choices},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the order and of every random crop"},
     {"epoch", 0, OPTION_COUNT, AT(epoch), "N", "0", "epoch to read", .max = UINT32_MAX},
-    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL, "shuffle lanes; 0: 64"},
+    {"lanes", 0, OPTION_COUNT, AT(lanes), "L", NULL,
+     "shuffle lanes; 0: B, or four times that for a dataset that convert did not shuffle"},
     {"window", 0, OPTION_COUNT, AT(window), "W", NULL,
-     "samples per lane that are shuffled together; 0: depends on their size"},
+     "samples per lane that are shuffled together; 0: 1, no window"},
     {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
-     "adjacent samples on disk that stay together; 0: as many as fit in 1 MiB"},
+     "adjacent samples on disk that a lane reads together, in an order of its own; 0: about 1 MiB"},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
      .max = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
@@ -465,15 +466,16 @@ const struct verb verb_read = {
     .summary = "Stream one epoch of samples in the order that a training run would see them.",
     .details =
         "DATASET is a dataset.json or its folder, one tar, or a pattern of tars such as "
-        "`train-{000000..000099}.tar`. The order depends only on the seed, the epoch and "
-        "the dataset: ranks divide it by micro-batches, and their digests add up (mod 2^64) to "
-        "those of one rank. The set digest `once` depends on which samples were read, the sequence "
-        "digest `order` also on their order. With --print, the summary goes to stderr. Several "
-        "datasets are mixed by weight: an epoch has as many samples as all datasets together, and "
-        "each dataset goes through its own epochs in its own order. --quality divides the "
-        "dataset into as many regions as a batch has samples, counts the regions that a batch "
-        "touches, and compares the count with that of a full shuffle. See `millrace help formats` "
-        "for the rules of --fault.",
+        "`train-{000000..000099}.tar`. The order depends only on the seed, the epoch, the dataset "
+        "and the lanes, which follow from --batch: ranks divide it by micro-batches, and their "
+        "digests add up (mod 2^64) to those of one rank. The set digest `once` depends on which "
+        "samples were read, the sequence digest `order` also on their order. With --print, the "
+        "summary goes to stderr. Several datasets are mixed by weight: an epoch has as many "
+        "samples as all datasets together, and each dataset goes through its own epochs in its "
+        "own order. --quality divides the dataset into as many regions as a batch has samples, "
+        "counts the regions that a batch touches, and compares the count with that of a full "
+        "shuffle; it also does so for 16 consecutive batches together, which matter if the "
+        "dataset is sorted by class. See `millrace help formats` for the rules of --fault.",
     .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

@@ -77,6 +77,7 @@ void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader
         write_params(json, &list[0].order);
         return;
     }
+    jsonx_write_u64(json, "lanes", loader_shape(loader).order.lanes);
     jsonx_begin_array(json, "datasets");
     for (uint32_t i = 0; i < count; i++) {
         jsonx_begin_object(json, NULL);
@@ -122,13 +123,16 @@ int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loade
     uint32_t count = loader_datasets(loader, &list);
     const struct order_params *orders[MIX_DATASETS_MAX];
     uint64_t weights[MIX_DATASETS_MAX];
-    struct quality parts[MIX_DATASETS_MAX], current, best = {0};
+    struct quality parts[MIX_DATASETS_MAX], current, consecutive, best = {0};
     for (uint32_t i = 0; i < count; i++) {
         orders[i] = &list[i].order;
         weights[i] = list[i].weight;
     }
     int status =
         quality_measure_mix(orders, weights, count, batch, QUALITY_POSITIONS, parts, &current, err);
+    if (!status)
+        status = quality_measure_mix(orders, weights, count, QUALITY_CONSECUTIVE * batch,
+                                     QUALITY_POSITIONS, NULL, &consecutive, err);
     if (status)
         return status;
     jsonx_write_string(json, "order_kind", order_kind_name(list[0].order.kind));
@@ -140,5 +144,6 @@ int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loade
         return status;
     jsonx_write_f64(json, "quality", quality_ratio(&current));
     jsonx_write_f64(json, "better_quality", quality_ratio(&best));
+    jsonx_write_f64(json, "quality_16_batches", quality_ratio(&consecutive));
     return 0;
 }

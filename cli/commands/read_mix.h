@@ -22,7 +22,8 @@ void read_mix_deinit(struct read_mix *mix);
 /* The options borrow from mix. */
 void read_mix_apply(const struct read_mix *mix, struct loader_options *options);
 
-/* Writes the order of one dataset into the open object. Several go into an array "datasets". */
+/* Writes the order of one dataset into the open object. Several go into an array "datasets", after
+ * the lanes of the mix. */
 void read_mix_write_order(struct jsonx_writer *json, const struct loader *loader);
 /* Writes the mixing quality of batches of `batch` samples, and better parameters. -ENOMEM. */
 int read_mix_write_quality(struct jsonx_writer *json, const struct loader *loader, uint64_t batch,

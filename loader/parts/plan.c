@@ -29,14 +29,24 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
         err_advise(err, "start at a later epoch");
         return -EINVAL;
     }
+    if (options->micros_done >= batching_micros(&options->batching)) {
+        err_set(err, -EINVAL, "the state has more micro-batches than a step");
+        err_expected(err, "fewer than the %" PRIu64 " of a step are done",
+                     batching_micros(&options->batching));
+        err_found(err, "%" PRIu64, options->micros_done);
+        err_advise(err, "resume with the batch and micro-batch of the saved state");
+        return -EINVAL;
+    }
     *plan = (struct plan){.batching = options->batching,
+                          .order = options->order,
                           .samples = samples,
                           .epoch_end = epoch_end,
                           .positions_left =
                               options->positions_max ? options->positions_max : UINT64_MAX,
                           .epochs_left = options->epochs_max ? options->epochs_max : UINT64_MAX,
                           .epoch = options->epoch,
-                          .position = options->position};
+                          .position = options->position,
+                          .micros_done = options->micros_done};
     return 0;
 }
 
@@ -64,25 +74,47 @@ static bool find_step(struct plan *plan, uint64_t *ret_end)
     return true;
 }
 
+/* A step's micro-batches that are not done, as if they were a step. */
+static struct batching remaining(const struct plan *plan)
+{
+    struct batching rest = plan->batching;
+    rest.global -= plan->micros_done * rest.micro;
+    return rest;
+}
+
+/* True if the ranks deliver a step's micro-batches in their order: micro-batch n of rank r is
+ * number n * W + r. */
+static bool delivers_in_order(const struct batching *batching)
+{
+    return batching->interleaved || batching->ranks == 1;
+}
+
 bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
 {
     uint64_t end;
     if (!find_step(plan, &end))
         return false;
-    uint64_t owned_count = batching_owned_count(&plan->batching);
-    bool ends_epoch = end == plan->epoch_end && plan->epoch != UINT32_MAX;
-    *ret_micro =
-        (struct plan_micro){.epoch = plan->epoch,
-                            .step = plan->position / plan->batching.global,
-                            .micro = batching_owned_micro(&plan->batching, plan->next_owned),
-                            .begin = plan->position,
-                            .end = end,
-                            .last_of_step = plan->next_owned + 1 == owned_count,
-                            .next_epoch = ends_epoch ? plan->epoch + 1 : plan->epoch,
-                            .next_position = ends_epoch ? 0 : end};
+    struct batching rest = remaining(plan);
+    uint64_t owned_count = batching_owned_count(&rest), n = plan->next_owned;
+    uint64_t number = n < owned_count ? batching_owned_micro(&rest, n) : batching_micros(&rest);
+    bool is_last = n + 1 >= owned_count;
+    bool ends_epoch = is_last && end == plan->epoch_end && plan->epoch != UINT32_MAX;
+    *ret_micro = (struct plan_micro){.epoch = plan->epoch,
+                                     .step = plan->position / plan->batching.global,
+                                     .micro = plan->micros_done + number,
+                                     .begin = plan->position,
+                                     .end = end,
+                                     .last_of_step = is_last,
+                                     .is_resumable = is_last || delivers_in_order(&rest),
+                                     .next_epoch = ends_epoch ? plan->epoch + 1 : plan->epoch,
+                                     .next_position = plan->position};
+    if (is_last)
+        ret_micro->next_position = ends_epoch ? 0 : end;
+    else if (ret_micro->is_resumable)
+        ret_micro->next_micros_done = plan->micros_done + (n + 1) * rest.ranks;
     plan->next_owned++;
-    if (ret_micro->last_of_step) {
-        plan->next_owned = 0;
+    if (is_last) {
+        plan->next_owned = plan->micros_done = 0;
         if (plan->positions_left != UINT64_MAX)
             plan->positions_left -= end - plan->position;
         plan->position = end;
@@ -93,12 +125,18 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
 uint32_t plan_item_positions(const struct plan *plan, const struct plan_micro *micro,
                              uint64_t *ret_first, uint64_t *ret_stride)
 {
-    uint64_t micros = batching_micros(&plan->batching);
-    uint64_t first = batching_position(&plan->batching, micro->step, micro->micro, 0);
-    uint64_t skipped = first < micro->begin ? (micro->begin - first + micros - 1) / micros : 0;
-    uint64_t limit = first < micro->end ? (micro->end - first + micros - 1) / micros : 0;
-    limit = bytes_min(limit, plan->batching.micro);
-    *ret_first = first + skipped * micros;
-    *ret_stride = micros;
+    if (micro->micro == batching_micros(&plan->batching)) {
+        *ret_first = micro->end;
+        *ret_stride = 1;
+        return 0;
+    }
+    struct batching_positions whole = batching_positions(
+        &plan->batching, plan->order, plan->epoch_end, micro->step, micro->micro);
+    uint64_t first = whole.first, stride = whole.stride;
+    uint64_t skipped = first < micro->begin ? (micro->begin - first + stride - 1) / stride : 0;
+    uint64_t limit = first < micro->end ? (micro->end - first + stride - 1) / stride : 0;
+    limit = bytes_min(limit, whole.count);
+    *ret_first = first + skipped * stride;
+    *ret_stride = stride;
     return limit > skipped ? (uint32_t)(limit - skipped) : 0;
 }

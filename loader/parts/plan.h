@@ -12,33 +12,39 @@
 
 struct plan {
     struct batching batching;
+    enum order_kind order;
     uint64_t samples;                     /* per epoch */
     uint64_t epoch_end;                   /* excludes a dropped tail */
     uint64_t positions_left, epochs_left; /* UINT64_MAX: no limit */
     uint32_t epoch;
-    uint64_t position;   /* start of the current step */
-    uint64_t next_owned; /* index of this rank's next micro-batch */
+    uint64_t position;    /* start of the current step */
+    uint64_t micros_done; /* of the current step, before this plan */
+    uint64_t next_owned;  /* index of this rank's next micro-batch among the rest */
 };
 
 struct plan_micro {
     uint32_t epoch;
-    uint64_t step, micro; /* t and j in docs/reference/order.md */
+    uint64_t step, micro; /* t and j in docs/reference/order.md; j = M: empty */
     uint64_t begin, end;  /* delivered positions of the step */
     bool last_of_step;    /* this rank's last micro-batch of the step */
-    uint32_t next_epoch;  /* epoch of the step after this one */
-    uint64_t next_position;
+    /* Where a run resumes once each rank has delivered as many micro-batches. If false, because
+     * what is delivered is not the beginning of the step, the others are meaningless. */
+    bool is_resumable;
+    uint32_t next_epoch;
+    uint64_t next_position, next_micros_done;
 };
 
 struct plan_options {
     struct batching batching;
+    enum order_kind order;
     uint64_t samples;
     bool drop_last;
     uint32_t epoch;
-    uint64_t position, positions_max, epochs_max; /* as in loader_options */
+    uint64_t position, micros_done, positions_max, epochs_max; /* as in loader_options */
 };
 
-/* -EINVAL with detail: inconsistent batching, a position beyond the epoch, or no complete step
- * in an epoch. */
+/* -EINVAL with detail: inconsistent batching, a position beyond the epoch, a step whose
+ * micro-batches are all done, or no complete step in an epoch. */
 int plan_init(struct plan *plan, const struct plan_options *options, struct err *err);
 uint64_t plan_steps(const struct plan *plan);                    /* per epoch */
 bool plan_next(struct plan *plan, struct plan_micro *ret_micro); /* false: no more */

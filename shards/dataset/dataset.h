@@ -71,6 +71,7 @@ struct dataset {
     uint64_t fingerprint;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
+    bool is_shuffled; /* `convert dataset` shuffled the samples */
     struct dataset_text text;
     struct str options_json;
 };

@@ -323,6 +323,9 @@ static int load_native_keys(struct dataset *dataset, const struct json_t *root, 
     if (options) {
         struct jsonx_writer json = {.out = &dataset->options_json};
         jsonx_copy(&json, NULL, options);
+        bool keep_order; /* text has no such option: it is not shuffled */
+        dataset->is_shuffled =
+            !jsonx_bool(jsonx_get(options, "keep_order"), &keep_order) && !keep_order;
     }
     return str_status(&dataset->options_json)
                ? err_set(err, -ENOMEM, "out of memory for dataset.json")

@@ -218,7 +218,7 @@ damage_read_by_one_rank_applies_the_policy_on_all() {
 the_bad_sample_limit_covers_all_ranks() {
   local ranks_count steps=() messages=() run
   cp -r shards damaged
-  tar -tRf damaged/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*jpg$/\1/p' | sed -n '3~9p' | while read -r block; do
+  tar -tRf damaged/shard-000000.tar | sed -n 's/^block \([0-9]*\): .*jpg$/\1/p' | sed -n '5~9p' | while read -r block; do
     printf '\377\376\375\374' | dd of=damaged/shard-000000.tar bs=1 seek=$(((block + 1) * 512 + 300)) conv=notrunc status=none
   done
   train_with_limit() { # RUN RANKS LIMIT

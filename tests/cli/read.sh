@@ -190,10 +190,11 @@ printed_refs() { "$python" -c 'import json, sys
 for line in sys.stdin:
     d = json.loads(line)
     print(d["position"], d["dataset"], d["epoch"], d["sample"])' | sort -n; }
-# Prints the resolved order parameters of each dataset, in the oracle's format.
+# Prints the lanes and the resolved order parameters of each dataset, in the oracle's format.
 oracle_words() {
   "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
+print(d["lanes"])
 for x in d.get("datasets", [dict(d, samples_count=d["epoch_samples_count"], weight=1)]):
     print("{samples_count}:{lanes}:{window}:{run}".format(**x), d["order_kind"], x["weight"], sep=":")' "$1"
 }

@@ -218,7 +218,7 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   same "$(json '[(x["step"], x["epoch"], x["lr"] / d[-2]["lr"]) for x in d if "lr" in x]' runs/grows/metrics.jsonl)" \
     "[(1, 0, 0.5), (2, 0, 1.0), (3, 0, 1.0), (4, 1, 2.0), (5, 2, 2.0), (6, 3, 1.0), (7, 3, 1.0), (8, 3, 1.0)]"
   # compares its digest with that of the same epochs read separately
-  local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8)
+  local -a read=(millrace read shards --print none --json --quiet --seed 3 --micro 8 --lanes 16)
   local once=0 part
   for part in "0 16 48" "1 32 32" "2 32 32" "3 16 48"; do
     # shellcheck disable=SC2086

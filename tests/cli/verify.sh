@@ -194,7 +194,7 @@ unreadable_samples_are_skipped_on_request() {
   one_line errors
   contains "$(cat errors)" "$key"
   contains "$(cat errors)" "--on-error skip"
-  position=$(millrace read good --print keys --quiet | awk -v key="$key" -F '\t' '$2 == key {print $1}')
+  position=$(millrace read good --batch 1 --micro 1 --print keys --quiet | awk -v key="$key" -F '\t' '$2 == key {print $1}')
   for decode in none image; do
     rm -rf files
     same "$(status_of millrace read bad --decode $decode --on-error skip --print keys --out files --json)" 0

@@ -134,7 +134,8 @@ static uint64_t expect_record(const struct loader_options *options, uint32_t dat
         assert_int_equal(list[d].order.samples, sizes[d]);
         sources[d] = (struct sampler_source){.order = list[d].order, .weight = list[d].weight};
     }
-    assert_ok(sampler_open_mix(sources, datasets, &sampler, &err), &err);
+    assert_ok(sampler_open_mix(sources, datasets, loader_shape(loader).order.lanes, &sampler, &err),
+              &err);
     uint64_t samples = sampler_samples(sampler), global = options->batching.global;
     uint64_t end = options->drop_last ? samples / global * global : samples;
     assert_int_equal(loader_shape(loader).samples, samples);

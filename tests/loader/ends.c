@@ -106,6 +106,63 @@ static void resuming_at_the_end_of_an_epoch_starts_the_next(void **state)
     fixture_remove(&fixture);
 }
 
+/* Two ranks stop after any number of micro-batches; three continue from their cursor, and the
+ * digests are those of an uninterrupted run. */
+static void resuming_in_the_middle_of_a_step_repeats_and_omits_nothing(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 53, TAKEN_MAX = 9 };
+    struct fixture fixture;
+    fixture_make_default_images(&fixture, SAMPLES);
+    for (uint64_t taken = 0; taken <= TAKEN_MAX; taken++) {
+        struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
+        struct delivery whole, parts = {0};
+        struct cursor end, middle = {0}, sum = {0};
+        struct loader *loader;
+        struct err err;
+        options.order = taken % 2 ? ORDER_SEQUENTIAL : ORDER_SHUFFLE;
+        options.epochs_max = 2;
+        consume_all(&options, &whole, NULL, &end);
+        options.batching.interleaved = true;
+        options.batching.ranks = 2;
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            options.batching.rank = rank;
+            assert_ok(loader_open(&options, &loader, &err), &err);
+            consume(loader, &parts, taken);
+            struct cursor cursor = loader_cursor_in_step(loader);
+            assert_int_equal(cursor.micros_done, 2 * (taken % (STEP / MICRO / 2)));
+            assert_true(rank == 0 || (cursor.position == middle.position &&
+                                      cursor.micros_done == middle.micros_done));
+            middle.set_digest += cursor.set_digest;
+            middle.sequence_digest += cursor.sequence_digest;
+            middle.epoch = cursor.epoch;
+            middle.position = cursor.position;
+            middle.micros_done = cursor.micros_done;
+            loader_close(loader);
+        }
+        options.batching.ranks = 3;
+        options.epoch = middle.epoch;
+        options.position = middle.position;
+        options.micros_done = middle.micros_done;
+        options.epochs_max = 2 - middle.epoch;
+        for (uint32_t rank = 0; rank < 3; rank++) {
+            options.batching.rank = rank;
+            options.set_digest = rank == 0 ? middle.set_digest : 0;
+            options.sequence_digest = rank == 0 ? middle.sequence_digest : 0;
+            assert_ok(loader_open(&options, &loader, &err), &err);
+            consume(loader, &parts, UINT64_MAX);
+            sum.set_digest += loader_cursor(loader).set_digest;
+            sum.sequence_digest += loader_cursor(loader).sequence_digest;
+            loader_close(loader);
+        }
+        assert_true(sum.set_digest == end.set_digest && sum.sequence_digest == end.sequence_digest);
+        assert_int_equal(parts.items, whole.items);
+        delivery_free(&parts);
+        delivery_free(&whole);
+    }
+    fixture_remove(&fixture);
+}
+
 static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
 {
     (void)state;
@@ -173,6 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_epoch_is_read_ahead),
         cmocka_unit_test(resuming_at_the_end_of_an_epoch_starts_the_next),
+        cmocka_unit_test(resuming_in_the_middle_of_a_step_repeats_and_omits_nothing),
         cmocka_unit_test(fewer_samples_than_ranks_end_the_epoch_on_every_rank),
         cmocka_unit_test(too_few_samples_for_a_step_do_not_hang),
     };

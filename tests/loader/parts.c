@@ -89,6 +89,90 @@ static void a_plan_starts_at_its_position_and_stops_at_its_limit(void **state)
     }
 }
 
+/* Plans `batches` micro-batches on each rank, counts their positions, and returns the state to
+ * resume from, the same on all ranks. */
+static struct plan_options plan_some(struct plan_options options, uint32_t ranks, uint32_t batches,
+                                     uint8_t counts[3][SAMPLES])
+{
+    struct plan_options after = options;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        struct plan plan;
+        struct plan_micro micro = {0};
+        struct err err;
+        options.batching.rank = rank;
+        options.batching.ranks = ranks;
+        options.batching.interleaved = true;
+        assert_ok(plan_init(&plan, &options, &err), &err);
+        for (uint32_t n = 0; n < batches && plan_next(&plan, &micro); n++) {
+            uint64_t first, stride;
+            uint32_t items = plan_item_positions(&plan, &micro, &first, &stride);
+            for (uint32_t i = 0; i < items; i++)
+                counts[micro.epoch][first + i * stride]++;
+        }
+        assert_true(micro.is_resumable);
+        if (rank > 0) {
+            assert_int_equal(after.epoch, micro.next_epoch);
+            assert_int_equal(after.position, micro.next_position);
+            assert_int_equal(after.micros_done, micro.next_micros_done);
+        }
+        after.epoch = micro.next_epoch;
+        after.position = micro.next_position;
+        after.micros_done = micro.next_micros_done;
+    }
+    return after;
+}
+
+/* Several times in a row, with other numbers of ranks, in shuffled and sequential orders. */
+static void a_plan_resumes_in_the_middle_of_a_step_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    static const uint32_t ranks[] = {1, 2, 3, 6};
+    static uint8_t counts[3][SAMPLES];
+    for (uint32_t round = 0; round < 2 * 4 * 4 * 9; round++) {
+        uint32_t first_ranks = ranks[round / 2 % 4], second_ranks = ranks[round / 8 % 4];
+        struct plan_options options = make_options();
+        options.order = round % 2 ? ORDER_SEQUENTIAL : ORDER_SHUFFLE;
+        options.epochs_max = 2;
+        memset(counts, 0, sizeof counts);
+        struct plan_options state_1 = plan_some(options, first_ranks, 1 + round / 32, counts);
+        /* one round: the remaining micro-batches need not divide among these ranks */
+        uint64_t left = GLOBAL / MICRO - state_1.micros_done;
+        struct plan_options state_2 = state_1;
+        if (left % second_ranks == 0)
+            state_2 = plan_some(state_1, second_ranks, 1, counts);
+        state_2.epochs_max = 2 - state_2.epoch;
+        if (state_2.epochs_max > 0)
+            plan_some(state_2, 1, UINT32_MAX, counts);
+        for (size_t p = 0; p < SAMPLES; p++)
+            assert_true(counts[0][p] == 1 && counts[1][p] == 1 && counts[2][p] == 0);
+    }
+}
+
+/* Ranks without one of the remaining micro-batches get an empty one, so that all have each step. */
+static void ranks_without_a_remaining_micro_batch_get_an_empty_one(void **state)
+{
+    (void)state;
+    struct plan_options options = make_options();
+    options.micros_done = 4; /* of 6 */
+    uint32_t items_sum = 0;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct plan plan;
+        struct plan_micro micro;
+        struct err err;
+        uint64_t first, stride;
+        options.batching.rank = rank;
+        options.batching.ranks = 3;
+        assert_ok(plan_init(&plan, &options, &err), &err);
+        assert_true(plan_next(&plan, &micro));
+        items_sum += plan_item_positions(&plan, &micro, &first, &stride);
+        assert_true(micro.last_of_step);
+        assert_int_equal(micro.next_position, GLOBAL);
+        assert_true(plan_next(&plan, &micro));
+        assert_int_equal(micro.step, 1);
+    }
+    assert_int_equal(items_sum, 2 * MICRO);
+}
+
 static void all_ranks_plan_the_same_number_of_steps(void **state)
 {
     (void)state;
@@ -118,6 +202,9 @@ static void impossible_plans_are_refused(void **state)
     struct err err;
     struct plan_options options = make_options();
     options.position = SAMPLES + 1;
+    assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
+    options = make_options();
+    options.micros_done = GLOBAL / MICRO;
     assert_int_equal(plan_init(&plan, &options, &err), -EINVAL);
     options = make_options();
     options.samples = GLOBAL - 1;
@@ -265,6 +352,8 @@ int main(void)
         cmocka_unit_test(every_position_of_a_kept_tail_is_planned_once),
         cmocka_unit_test(dropped_tail_is_never_planned),
         cmocka_unit_test(a_plan_starts_at_its_position_and_stops_at_its_limit),
+        cmocka_unit_test(a_plan_resumes_in_the_middle_of_a_step_on_any_number_of_ranks),
+        cmocka_unit_test(ranks_without_a_remaining_micro_batch_get_an_empty_one),
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
         cmocka_unit_test(arena_ranges_never_overlap),

@@ -119,7 +119,7 @@ def train(first, windows, config, every, count, steps, saves):
     for step in range(steps):
         for number, rank in enumerate(ranks):
             owned = range(number * micros // count, (number + 1) * micros // count)
-            rank.update(windows[[step * batch + i * micros + j for j in owned for i in range(micro)]])
+            rank.update(windows[[step * batch + j * micro + i for j in owned for i in range(micro)]])
         if (step + 1) % every == 0 or step + 1 in saves:
             average(ranks, step + 1 in saves)
     return ranks[0]

@@ -5,9 +5,9 @@ Reads lines from stdin:
 
     N L w c epoch seed kind            the sums `once` and `order` of the whole epoch, and the sum of
                                        position * (sample + 1) over its positions
-    mix epoch seed first count         the same sums for count positions of a mix; its datasets
+    mix epoch seed first count lanes   the same sums for count positions of a mix; its datasets
                                        follow as N:L:w:c:kind:m
-    refs epoch seed first count        `position dataset epoch sample` for each position of the mix
+    refs epoch seed first count lanes  `position dataset epoch sample` for each position of the mix
 
 Sums are modulo 2^64, in 16 hex digits.
 """
@@ -67,6 +67,15 @@ def cipher(n, key):
     return table
 
 
+def in_run(number, begin, size, dataset, epoch, seed):
+    """The samples of a run in their order."""
+    word = dataset << 48 | 3 << 32 | epoch
+    for quarter in cipher(4, (seed, word, number, 4)):
+        first, end = quarter * size // 4, (quarter + 1) * size // 4
+        if end > first:
+            yield from (begin + first + i for i in cipher(end - first, (seed, word, number, quarter)))
+
+
 @functools.lru_cache(64)
 def samples(n, lanes, window, run, kind, dataset, epoch, seed):
     """The sample at each position of an epoch."""
@@ -76,7 +85,7 @@ def samples(n, lanes, window, run, kind, dataset, epoch, seed):
         lanes, window, run = 1, n, 1
     count = -(-n // run)
     slots = cipher(count, (seed, dataset << 48 | 1 << 32 | epoch, 0, 0))
-    line = [x for number in slots for x in range(number * run, min(n, number * run + run))]
+    line = [x for number in slots for x in in_run(number, number * run, min(run, n - number * run), dataset, epoch, seed)]
     q, r = divmod(n, lanes)
     columns = []
     for lane in range(lanes):
@@ -91,15 +100,18 @@ def samples(n, lanes, window, run, kind, dataset, epoch, seed):
     return [columns[p % lanes][p // lanes] for p in range(n)]
 
 
-def mixed(datasets, epoch, seed, first, count):
+def mixed(datasets, lanes, epoch, seed, first, count):
     """(position, dataset, its epoch, sample) at positions of an epoch of a mix."""
+    lanes = lanes if sum(d[0] for d in datasets) // 64 >= lanes else 1
     period = sum(d[-1] for d in datasets)
     table = sorted((Fraction((2 * k + 1) * period, 2 * d[-1]), i, k) for i, d in enumerate(datasets) for k in range(d[-1]))
     for position in range(first, first + count):
-        line = epoch * sum(d[0] for d in datasets) + position
-        _, i, k = table[line % period]
+        turn, lane = divmod(epoch * sum(d[0] for d in datasets) + position, lanes)
+        begin = lane * period // lanes
+        _, i, k = table[(begin + turn) % period]
         *parameters, weight = datasets[i]
-        own_epoch, place = divmod(line // period * weight + k, parameters[0])
+        draw = (begin + turn) // period * weight + k - sum(d == i for _, d, _ in table[:begin])
+        own_epoch, place = divmod(draw * lanes + lane, parameters[0])
         yield position, i, own_epoch, samples(*parameters, i, own_epoch, seed)[place]
 
 
@@ -146,9 +158,9 @@ def main():
     for line in sys.stdin:
         words = line.split()
         if words[0] in ("mix", "refs"):
-            epoch, seed, first, count = map(int, words[1:5])
-            parts = [word.split(":") for word in words[5:]]
-            refs = mixed([(*map(int, p[:4]), p[4], int(p[5])) for p in parts], epoch, seed, first, count)
+            epoch, seed, first, count, lanes = map(int, words[1:6])
+            parts = [word.split(":") for word in words[6:]]
+            refs = mixed([(*map(int, p[:4]), p[4], int(p[5])) for p in parts], lanes, epoch, seed, first, count)
             if words[0] == "mix":
                 print_sums(refs, epoch)
             else:

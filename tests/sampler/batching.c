@@ -17,7 +17,7 @@ static struct sampler *open_sampler(void)
 {
     struct order_params params = {
         .samples = SAMPLES, .seed = 11, .lanes = 8, .window = 16, .run = 3};
-    order_params_resolve(&params, 1);
+    order_params_resolve(&params, 1, 96);
     struct sampler *sampler;
     struct err err;
     assert_ok(sampler_open(&params, &sampler, &err), &err);
@@ -26,8 +26,8 @@ static struct sampler *open_sampler(void)
 
 /* Collects the samples of step t from all ranks, by micro-batch, and returns their number. Checks
  * that no micro-batch has two owners. */
-static size_t collect_step(struct sampler *sampler, struct batching batching, uint64_t step,
-                           uint64_t *ret_samples)
+static size_t collect_step(struct sampler *sampler, enum order_kind kind, struct batching batching,
+                           uint64_t step, uint64_t *ret_samples)
 {
     uint64_t micros = batching_micros(&batching);
     uint8_t owned[64] = {0};
@@ -43,10 +43,12 @@ static size_t collect_step(struct sampler *sampler, struct batching batching, ui
             assert_true(micro < micros);
             assert_false(owned[micro]);
             owned[micro] = 1;
-            for (uint64_t item = 0; item < batching.micro; item++) {
-                uint64_t position = batching_position(&batching, step, micro, item);
-                if (position >= SAMPLES)
-                    continue;
+            struct batching_positions positions =
+                batching_positions(&batching, kind, SAMPLES, step, micro);
+            assert_true(positions.count <= batching.micro);
+            for (uint64_t item = 0; item < positions.count; item++) {
+                uint64_t position = positions.first + item * positions.stride;
+                assert_true(position < SAMPLES);
                 ret_samples[micro * batching.micro + item] =
                     sampler_at(sampler, 4, position).sample;
                 count++;
@@ -62,7 +64,9 @@ static void any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch(void *
     static const uint32_t ranks[] = {1, 2, 3, 4, 8};
     struct sampler *sampler = open_sampler();
     uint64_t alone[96], together[96];
-    for (int interleaved = 0; interleaved < 2; interleaved++) {
+    for (int n = 0; n < 4; n++) {
+        bool interleaved = n % 2;
+        enum order_kind kind = n < 2 ? ORDER_SHUFFLE : ORDER_SEQUENTIAL; /* of the positions */
         for (size_t i = 0; i < sizeof ranks / sizeof ranks[0]; i++) {
             struct batching batching = {.global = 96, .micro = 8, .ranks = 1};
             uint8_t seen[SAMPLES] = {0};
@@ -70,10 +74,10 @@ static void any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch(void *
             for (uint64_t step = 0; step * 96 < SAMPLES; step++) {
                 batching.ranks = 1;
                 batching.interleaved = false;
-                collect_step(sampler, batching, step, alone);
+                collect_step(sampler, kind, batching, step, alone);
                 batching.ranks = ranks[i];
                 batching.interleaved = interleaved;
-                total += collect_step(sampler, batching, step, together);
+                total += collect_step(sampler, kind, batching, step, together);
                 assert_memory_equal(alone, together, sizeof alone);
                 for (size_t k = 0; k < 96; k++)
                     if (together[k] != UINT64_MAX)
@@ -83,6 +87,34 @@ static void any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch(void *
         }
     }
     sampler_close(sampler);
+}
+
+static void assert_positions(struct batching_positions positions, uint64_t first, uint64_t stride,
+                             uint64_t count)
+{
+    assert_int_equal(positions.first, first);
+    assert_int_equal(positions.stride, stride);
+    assert_int_equal(positions.count, count);
+}
+
+/* Shuffled micro-batches take every M-th position, sequential ones are contiguous; a tail is
+ * divided. */
+static void micro_batches_have_the_documented_positions(void **state)
+{
+    (void)state;
+    struct batching batching = {.global = 96, .micro = 32, .ranks = 1};
+    assert_positions(batching_positions(&batching, ORDER_SHUFFLE, 1003, 2, 1), 193, 3, 32);
+    assert_positions(batching_positions(&batching, ORDER_FULL, 1003, 2, 1), 193, 3, 32);
+    assert_positions(batching_positions(&batching, ORDER_SEQUENTIAL, 1003, 2, 1), 224, 1, 32);
+    /* 43 positions, from 960 on */
+    assert_positions(batching_positions(&batching, ORDER_SHUFFLE, 1003, 10, 0), 960, 3, 15);
+    assert_positions(batching_positions(&batching, ORDER_SHUFFLE, 1003, 10, 2), 962, 3, 14);
+    assert_positions(batching_positions(&batching, ORDER_SEQUENTIAL, 1003, 10, 0), 960, 1, 14);
+    assert_positions(batching_positions(&batching, ORDER_SEQUENTIAL, 1003, 10, 2), 988, 1, 15);
+    /* one position, for the last or the first micro-batch */
+    assert_positions(batching_positions(&batching, ORDER_SEQUENTIAL, 961, 10, 1), 960, 1, 0);
+    assert_positions(batching_positions(&batching, ORDER_SEQUENTIAL, 961, 10, 2), 960, 1, 1);
+    assert_positions(batching_positions(&batching, ORDER_SHUFFLE, 961, 10, 1), 961, 3, 0);
 }
 
 static void uneven_ranks_own_counts_that_differ_by_at_most_one(void **state)
@@ -162,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_number_of_ranks_gets_the_same_batches_and_the_whole_epoch),
+        cmocka_unit_test(micro_batches_have_the_documented_positions),
         cmocka_unit_test(uneven_ranks_own_counts_that_differ_by_at_most_one),
         cmocka_unit_test(resuming_anywhere_needs_only_the_position),
         cmocka_unit_test(wrong_batches_are_refused_with_the_values_found),

@@ -99,12 +99,14 @@ static const struct config_field fields[] = {
      .help = "validation data, as for data.train; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, FIXED,
      .help = "order of the training samples"},
-    {"data.lanes", CONFIG_COUNT, AT(data.lanes), "64", 1, COUNT_MAX, FIXED,
-     .help = "number of shuffle lanes"},
+    {"data.lanes", CONFIG_COUNT_AUTO, AT(data.lanes), "auto", 0, COUNT_MAX, FIXED,
+     .help = "number of shuffle lanes; auto: batch.global, or four times that for a dataset that "
+             "convert did not shuffle"},
     {"data.window", CONFIG_COUNT_AUTO, AT(data.window), "auto", 0, SAMPLES_MAX, FIXED,
-     .help = "samples per lane that are shuffled together"},
+     .help = "samples per lane that are shuffled together; auto: 1, no window"},
     {"data.run", CONFIG_COUNT_AUTO, AT(data.run), "auto", 0, SAMPLES_MAX, FIXED,
-     .help = "length of a run: adjacent samples of a shard that only windows shuffle"},
+     .help = "length of a run: adjacent samples of a shard that a lane reads together, in an order "
+             "of its own; auto: about 1 MiB"},
     {"data.workers", CONFIG_COUNT_AUTO, AT(data.workers), "auto", 0, 256, MAY_DIFFER,
      .help = "decoding threads; does not change results"},
     {"data.memory", CONFIG_SIZE, AT(data.memory_bytes), "256MiB", 1 << 20, 1e15, MAY_DIFFER,

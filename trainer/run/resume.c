@@ -192,6 +192,17 @@ static int check_schema(const struct run *run, const struct json_t *state, const
     return status;
 }
 
+static int order_version_error(uint32_t version, const char *path, struct err *err)
+{
+    err_set(err, -EINVAL, "the run was begun with another version of the order of samples");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "order version %u", (unsigned)ORDER_VERSION);
+    err_found(err, "order version %" PRIu32, version);
+    err_advise(err, "finish the run with the version of millrace that began it, or begin a new run "
+                    "with its weights (model.init)");
+    return -EINVAL;
+}
+
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err)
 {
@@ -203,6 +214,8 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                       saved->window == now->window && saved->run == now->run;
     if (same_data && same_order)
         return check_schema(run, state, path, err);
+    if (same_data && cursor->order_version != ORDER_VERSION)
+        return order_version_error(cursor->order_version, path, err);
     int status = compare_datasets(run, jsonx_get(jsonx_get(state, "loader"), "mix"), err);
     if (status) {
         err_at(err, path, ERR_NO_OFFSET);

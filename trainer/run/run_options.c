@@ -94,6 +94,7 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.lanes = c->data.lanes;
     o.window = c->data.window;
     o.run = c->data.run;
+    o.order_global = run->original_config->batch.global;
     o.drop_last = false;
     o.epochs_max = 1;
     o.batching = run->data.batching;

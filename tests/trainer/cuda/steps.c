@@ -251,10 +251,10 @@ static void queued_steps_are_bit_identical_to_synchronous_ones(void **state)
 {
     const struct fixture *f = *state;
     /* updates so large that gradients overflow in half precision */
-    static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=1",
+    static const char *const late[] = {"precision.compute=fp16", "optimizer.lr=3",
                                        "optimizer.clip_norm=0", "run.steps=12", NULL},
                              *const at_once[] = {"precision.compute=fp16",
-                                                 "optimizer.lr=1",
+                                                 "optimizer.lr=3",
                                                  "optimizer.clip_norm=0",
                                                  "run.steps=12",
                                                  "log.every=1",
