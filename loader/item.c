@@ -39,6 +39,14 @@ static int parse_label(const struct loader *loader, const struct shard *shard,
     return 0;
 }
 
+static void store_label(const struct batch_field *labels, uint32_t item, int32_t label)
+{
+    if (labels->dtype == DTYPE_I64)
+        ((int64_t *)labels->data)[item] = label;
+    else
+        ((int32_t *)labels->data)[item] = label;
+}
+
 static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                         const struct shard *shard, struct sample_ref ref,
                         const struct view_piece *pieces, uint32_t count, struct err *err)
@@ -69,7 +77,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
                               memory_order_relaxed);
     if (count > 1)
         status = parse_label(loader, shard, &pieces[1], &label, err);
-    ((int32_t *)labels->data)[item] = label;
+    store_label(labels, item, label);
     return status;
 }
 

@@ -36,8 +36,8 @@ void mix_slot_images(struct load_worker *worker, struct load_slot *slot)
 {
     const struct loader *loader = worker->loader;
     const uint32_t width = loader->options.image.width, height = loader->options.image.height;
-    const int32_t *labels = slot->batch.fields[1].data;
-    int32_t *partner_labels = slot->batch.fields[2].data;
+    const struct batch_field *labels = &slot->batch.fields[1], *partners = &slot->batch.fields[2];
+    const size_t label_bytes = dtype_bytes(labels->dtype);
     float *weights = slot->batch.fields[3].data;
     const int64_t last = previous_unskipped_item(slot, slot->batch.items_count);
     if (last >= 0)
@@ -50,7 +50,9 @@ void mix_slot_images(struct load_worker *worker, struct load_slot *slot)
             choice = choose(loader, slot->items[item].ref);
         mixup_apply(choice, item_picture(slot, item),
                     before >= 0 ? item_picture(slot, before) : worker->picture, width, height);
-        partner_labels[item] = labels[choice.kind == MIXUP_NONE ? item : partner];
+        const int64_t source = choice.kind == MIXUP_NONE ? item : partner;
+        memcpy((uint8_t *)partners->data + (size_t)item * label_bytes,
+               (const uint8_t *)labels->data + (size_t)source * label_bytes, label_bytes);
         weights[item] = mixup_label_weight(choice, width, height);
     }
 }

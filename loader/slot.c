@@ -14,12 +14,11 @@
 static const struct field_type {
     const char *name;
     enum dtype dtype;
-} images_field = {"image", DTYPE_U8}, labels_field = {"label", DTYPE_I32},
-  partners_field = {"partner_label", DTYPE_I32}, weights_field = {"label_weight", DTYPE_F32},
+} images_field = {"image", DTYPE_U8}, weights_field = {"label_weight", DTYPE_F32},
   tokens_field = {"tokens", DTYPE_I32};
 
 static void add_field(struct batch *batch, struct field_type type, void *data, uint32_t rank,
-                      const uint64_t shape[4])
+                      const uint64_t *shape)
 {
     struct batch_field *field = &batch->fields[batch->fields_count++];
     *field =
@@ -35,16 +34,19 @@ static void add_field(struct batch *batch, struct field_type type, void *data, u
 static void add_image_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
-    const uint64_t items = slot->batch.items_count, array_bytes = options->batching.micro * 4;
-    uint8_t *words =
-        slot->memory + loader->memory.slot_bytes - array_bytes * loader_image_words(loader);
+    const struct field_type labels_field = {"label", options->image.label_dtype},
+                            partners_field = {"partner_label", options->image.label_dtype};
+    const uint64_t items = slot->batch.items_count, micro = options->batching.micro,
+                   labels_bytes = micro * dtype_bytes(options->image.label_dtype);
+    uint8_t *labels =
+        slot->memory + loader->memory.slot_bytes - micro * loader_labels_bytes(loader);
     add_field(&slot->batch, images_field, slot->memory, 4,
-              (uint64_t[4]){items, options->image.height, options->image.width, 3});
-    add_field(&slot->batch, labels_field, words, 1, (uint64_t[4]){items});
+              (uint64_t[]){items, options->image.height, options->image.width, 3});
+    add_field(&slot->batch, labels_field, labels, 1, (uint64_t[]){items});
     if (!loader->pool.mixup)
         return;
-    add_field(&slot->batch, partners_field, words + array_bytes, 1, (uint64_t[4]){items});
-    add_field(&slot->batch, weights_field, words + 2 * array_bytes, 1, (uint64_t[4]){items});
+    add_field(&slot->batch, partners_field, labels + labels_bytes, 1, (uint64_t[]){items});
+    add_field(&slot->batch, weights_field, labels + 2 * labels_bytes, 1, (uint64_t[]){items});
 }
 
 static void add_fields(const struct loader *loader, struct load_slot *slot)
@@ -55,7 +57,7 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
         add_image_fields(loader, slot);
     } else if (options->decode == LOADER_TOKENS) {
         add_field(&slot->batch, tokens_field, slot->memory, 2,
-                  (uint64_t[4]){items, (uint64_t)options->text.block + 1});
+                  (uint64_t[]){items, (uint64_t)options->text.block + 1});
     }
 }
 

@@ -71,10 +71,12 @@ static inline uint64_t loader_picture_bytes(const struct loader *loader)
     return (uint64_t)loader->options.image.width * loader->options.image.height * 3;
 }
 
-/* 4-byte values per image besides pixels: label, partner label, weight. */
-static inline uint64_t loader_image_words(const struct loader *loader)
+/* Bytes per image besides pixels: label; with mixup, also partner label and weight. */
+static inline uint64_t loader_labels_bytes(const struct loader *loader)
 {
-    return mixup_is_on(&loader->options.image.mixup) ? 3 : 1;
+    uint64_t label_bytes = dtype_bytes(loader->options.image.label_dtype);
+    return mixup_is_on(&loader->options.image.mixup) ? 2 * label_bytes + sizeof(float)
+                                                     : label_bytes;
 }
 
 static inline const struct load_source *loader_source_of(const struct loader *loader,

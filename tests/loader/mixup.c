@@ -147,6 +147,43 @@ static void each_image_is_mixed_with_the_previous_one(void **state)
     assert_int_equal(counts.alone, 0);
 }
 
+static void labels_of_64_bits_have_the_same_values(void **state)
+{
+    static const char *const fields[] = {"label", "partner_label"};
+    struct loader *loaders[2];
+    const struct batch *batches[2];
+    struct err err;
+    int status;
+    for (int wide = 0; wide < 2; wide++) {
+        struct loader_options options = make_mixup_options(*state);
+        options.image.label_dtype = wide ? DTYPE_I64 : DTYPE_I32;
+        assert_ok(loader_open(&options, &loaders[wide], &err), &err);
+    }
+    while ((status = loader_next(loaders[0], &batches[0], &err)) == LOADER_BATCH) {
+        assert_int_equal(loader_next(loaders[1], &batches[1], &err), LOADER_BATCH);
+        for (int f = 0; f < 2; f++) {
+            const struct batch_field *wide = batch_field_named(batches[1], fields[f]);
+            const int32_t *narrow = field_data(batches[0], fields[f]);
+            assert_int_equal(wide->dtype, DTYPE_I64);
+            assert_int_equal(wide->stride_bytes[0], 8);
+            for (uint32_t i = 0; i < batches[0]->items_count; i++)
+                assert_int_equal(((const int64_t *)wide->data)[i], narrow[i]);
+        }
+        assert_memory_equal(field_data(batches[0], "label_weight"),
+                            field_data(batches[1], "label_weight"),
+                            batches[0]->items_count * sizeof(float));
+        loader_release(loaders[0], batches[0]);
+        loader_release(loaders[1], batches[1]);
+    }
+    assert_ok(status, &err);
+    loader_close(loaders[0]);
+    loader_close(loaders[1]);
+    struct loader_options options = make_mixup_options(*state);
+    options.image.label_dtype = DTYPE_U8;
+    assert_int_equal(loader_open(&options, &loaders[0], &err), -EINVAL);
+    assert_string_equal(err.found, "U8");
+}
+
 static void starting_mid_step_mixes_the_delivered_items(void **state)
 {
     struct loader_options options = make_mixup_options(*state);
@@ -285,6 +322,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_image_is_mixed_with_the_previous_one),
+        cmocka_unit_test(labels_of_64_bits_have_the_same_values),
         cmocka_unit_test(starting_mid_step_mixes_the_delivered_items),
         cmocka_unit_test(a_substitute_is_mixed_as_its_original),
         cmocka_unit_test(a_failed_batch_is_reported_and_not_mixed),
