@@ -20,8 +20,8 @@
  * A dataset has one of two views: **members** (a sample is the members of one key) or **windows**
  * of text (a sample is block + 1 tokens of a token member, with stride block).
  *
- * Not thread-safe: one thread, the consumer, makes all calls. The library prints nothing and
- * handles no signals.
+ * Not thread-safe: one thread, the consumer, makes all calls, except that any may release batches.
+ * The library prints nothing and handles no signals.
  */
 #ifndef MILLRACE_LOADER_LOADER_H
 #define MILLRACE_LOADER_LOADER_H
@@ -279,7 +279,9 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
  * as a wait. If the caller's batches hold memory or files that the next batch needs, the result
  * stays false until one is released; only loader_next reports that error. */
 bool loader_ready(struct loader *loader);
-/* Frees the batch's memory for reuse. Batches must be released in delivery order. */
+/* Frees the batch's memory for reuse. Batches may be released in any order, from any thread, before
+ * loader_close. A batch that is held also holds back the memory of later ones, up to all:
+ * loader_next then returns -ENOBUFS. */
 void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Returns the cursor to store in a checkpoint: it points just past the last *step* for which

@@ -128,9 +128,20 @@ static void advance_cursors(struct loader *loader, const struct load_slot *slot)
         consumer->cursor = *cursor;
 }
 
-static int all_batches_held(const struct loader *loader, struct err *err)
+/* Requires the mutex. True if the next batch needs the memory of the oldest that is held. */
+static bool is_out_of_batches(const struct loader *loader)
 {
-    err_set(err, -ENOBUFS, "the consumer holds all batches of the loader");
+    return loader->taken - loader->released == loader->slots_count;
+}
+
+/* Requires the mutex. */
+static int batch_held_error(const struct loader *loader, struct err *err)
+{
+    if (loader->taken - loader->releases_count == loader->slots_count)
+        err_set(err, -ENOBUFS, "the consumer holds all batches of the loader");
+    else
+        err_set(err, -ENOBUFS, "the consumer still holds the batch before the last %" PRIu32,
+                loader->slots_count - 1);
     err_expected(err, "at most %" PRIu32 " at a time", loader->slots_count - 1);
     err_advise(err, "release a batch before requesting the next");
     return -ENOBUFS;
@@ -141,9 +152,12 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     struct consumer *consumer = &loader->consumer;
     if (consumer->failure)
         return fail(loader, err);
-    if (loader->taken - loader->released == loader->slots_count)
-        return all_batches_held(loader, err);
     pthread_mutex_lock(&loader->mutex);
+    if (is_out_of_batches(loader)) {
+        int status = batch_held_error(loader, err);
+        pthread_mutex_unlock(&loader->mutex);
+        return status;
+    }
     struct err why = {0};
     int waited = loader_has_next(loader) ? 0 : loader_wait(loader, &why);
     if (waited) {
@@ -192,16 +206,18 @@ bool loader_ready(struct loader *loader)
 
 void loader_release(struct loader *loader, const struct batch *batch)
 {
-    struct load_slot *slot = loader_slot(loader, loader->released);
-    assert(loader->released < loader->taken && batch == &slot->batch);
-    (void)batch;
+    struct load_slot *slot = (struct load_slot *)batch; /* its first member */
     slot_clear(loader, slot);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
             chunk_free_memory(&loader->memory, &slot->chunks[i]);
     pthread_mutex_lock(&loader->mutex);
+    assert(!slot->is_released);
     slot_release_memory(loader, slot);
-    loader->released++;
+    slot->is_released = true;
+    loader->releases_count++;
+    while (loader->released < loader->taken && loader_slot(loader, loader->released)->is_released)
+        loader_slot(loader, loader->released++)->is_released = false;
     if (loader->reader.state == READER_NO_SPACE)
         loader->reader.state = READER_RUNNING;
     reader_unblock(loader);

@@ -215,7 +215,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
-    loader->reader.emfile_released = UINT64_MAX;
+    loader->reader.emfile_releases = UINT64_MAX;
     copy_options(loader, options);
     if (options->decode == LOADER_IMAGE)
         image_library_versions(loader->pixels_libraries);

@@ -24,7 +24,7 @@ static enum open_files_fraction next_files_share(const struct loader *loader)
 static bool lacks_files(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
-    return reader->emfile_released == loader->released &&
+    return reader->emfile_releases == loader->releases_count &&
            next_files_share(loader) <= reader->emfile_share && !has_nothing_to_release(loader);
 }
 
@@ -80,7 +80,7 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
 /* State before a micro-batch is begun, restored if it runs out of files. */
 struct plan_snapshot {
     struct plan plan;
-    uint64_t released;
+    uint64_t releases_count;
     enum open_files_fraction share;
 };
 
@@ -91,11 +91,11 @@ static bool defer_slot(struct loader *loader, struct load_slot *slot,
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
-    bool may_succeed_now =
-        loader->released != before->released || next_files_share(loader) > before->share;
+    bool may_succeed_now = loader->releases_count != before->releases_count ||
+                           next_files_share(loader) > before->share;
     bool waits = may_succeed_now || !has_nothing_to_release(loader);
     if (waits) {
-        reader->emfile_released = before->released;
+        reader->emfile_releases = before->releases_count;
         reader->emfile_share = before->share;
         reader->state = reader_can_begin_slot(loader) ? READER_RUNNING : READER_NO_SLOT;
         stats_update_consumer_stall(loader);
@@ -119,8 +119,9 @@ struct load_slot *reader_begin_slot(struct loader *loader)
     if (loader->pool.idle)
         reader_note_idle_worker(loader);
     stats_update_consumer_stall(loader);
-    const struct plan_snapshot before = {
-        .plan = reader->plan, .released = loader->released, .share = next_files_share(loader)};
+    const struct plan_snapshot before = {.plan = reader->plan,
+                                         .releases_count = loader->releases_count,
+                                         .share = next_files_share(loader)};
     uint64_t merge_gap_bytes = inline_decode_gap_bytes(reader);
     pthread_mutex_unlock(&loader->mutex);
     if (state != READER_RUNNING)

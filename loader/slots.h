@@ -92,6 +92,7 @@ struct load_slot {
     uint64_t read_done_ns;                /* G: arrival time of the last bytes; 0: not yet */
     atomic_uint_least32_t shards_awaited; /* shards that workers are opening for substitutes */
     bool is_ready;                        /* G */
+    bool is_released;                     /* G: before an earlier micro-batch */
     uint32_t failed_item;                 /* G: first item with a fatal failure, or UINT32_MAX */
     struct err err;                       /* G: for failed_item or the whole slot */
 };

@@ -2,6 +2,7 @@
  * memory — tests that the steady state allocates nothing, that nothing hangs, and that the limiting
  * stage is reported.
  */
+#include "base/hash.h"
 #include "loader/state.h"
 #include "tests/loader/held_reads.h"
 #include "tests/support/allocations.h"
@@ -155,6 +156,125 @@ static void a_consumer_that_holds_every_batch_gets_enobufs(void **state)
     loader_release(loader, held[0]);
     assert_int_equal(loader_next(loader, &held[3], &err), LOADER_BATCH);
     loader_close(loader);
+}
+
+static void a_batch_held_for_too_long_is_reported(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
+    struct loader *loader;
+    const struct batch *first, *batch;
+    struct err err;
+    options.batches_ahead = 3;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    assert_int_equal(loader_next(loader, &first, &err), LOADER_BATCH);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        loader_release(loader, batch);
+    }
+    assert_int_equal(loader_next(loader, &batch, &err), -ENOBUFS);
+    assert_non_null(strstr(err.what, "still holds the batch before the last 2"));
+    loader_release(loader, first);
+    assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+    loader_close(loader);
+}
+
+/* Batches on their way from the consumer to the thread that releases them. */
+struct handover {
+    struct loader *loader;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const struct batch *held[5];
+    uint32_t count;
+    bool drains, ended; /* release all that are held, also the last */
+    uint64_t sum;       /* of the positions and bytes of all batches, in any order */
+};
+
+static void add_to_sum(const struct batch *batch, uint64_t *sum)
+{
+    for (uint32_t i = 0; i < batch->items_count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        uint64_t hash = item->position;
+        for (uint32_t f = 0; f < item->fields_count; f++)
+            hash = hash * 31 + hash_64(item->fields[f].data, item->fields[f].bytes);
+        for (uint32_t f = 0; f < batch->fields_count; f++)
+            hash = hash * 31 + hash_64((const uint8_t *)batch->fields[f].data +
+                                           (int64_t)i * batch->fields[f].stride_bytes[0],
+                                       (size_t)batch->fields[f].stride_bytes[0]);
+        *sum += hash;
+    }
+}
+
+/* Releases the held batches, last ones first. */
+static void *release_main(void *argument)
+{
+    struct handover *handover = argument;
+    pthread_mutex_lock(&handover->mutex);
+    while (!handover->ended || handover->count > 0) {
+        if (handover->count == 0 ||
+            (handover->count < 3 && !handover->ended && !handover->drains)) {
+            pthread_cond_wait(&handover->changed, &handover->mutex);
+            continue;
+        }
+        const struct batch *batch = handover->held[--handover->count];
+        pthread_mutex_unlock(&handover->mutex);
+        add_to_sum(batch, &handover->sum);
+        loader_release(handover->loader, batch);
+        pthread_mutex_lock(&handover->mutex);
+        pthread_cond_signal(&handover->changed);
+    }
+    pthread_mutex_unlock(&handover->mutex);
+    return NULL;
+}
+
+static void another_thread_releases_batches_in_another_order(void **state)
+{
+    const struct fixture *fixture = *state;
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = fixture_loader_options(fixture, decode);
+        struct handover handover = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                                    .changed = PTHREAD_COND_INITIALIZER};
+        const struct batch *batch;
+        struct loader *loader;
+        uint64_t expected = 0;
+        pthread_t thread;
+        struct err err;
+        int status;
+        options.epochs_max = 3;
+        options.batches_ahead = 8;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            add_to_sum(batch, &expected);
+            loader_release(loader, batch);
+        }
+        assert_ok(status, &err);
+        loader_close(loader);
+        assert_ok(loader_open(&options, &handover.loader, &err), &err);
+        assert_int_equal(pthread_create(&thread, NULL, release_main, &handover), 0);
+        do {
+            status = loader_next(handover.loader, &batch, &err);
+            pthread_mutex_lock(&handover.mutex);
+            if (status == -ENOBUFS) { /* an earlier batch is still held */
+                handover.drains = true;
+                pthread_cond_signal(&handover.changed);
+                while (handover.count > 0)
+                    pthread_cond_wait(&handover.changed, &handover.mutex);
+                handover.drains = false;
+            } else if (status == LOADER_BATCH) {
+                while (handover.count == 5)
+                    pthread_cond_wait(&handover.changed, &handover.mutex);
+                handover.held[handover.count++] = batch;
+            } else {
+                handover.ended = true;
+            }
+            pthread_cond_signal(&handover.changed);
+            pthread_mutex_unlock(&handover.mutex);
+        } while (status == LOADER_BATCH || status == -ENOBUFS);
+        assert_ok(status, &err);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_true(handover.sum == expected);
+        loader_close(handover.loader);
+    }
 }
 
 static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
@@ -383,6 +503,8 @@ int main(void)
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(micro_batches_larger_than_the_read_ahead_are_decoded_in_parts),
         cmocka_unit_test(a_consumer_that_holds_every_batch_gets_enobufs),
+        cmocka_unit_test(a_batch_held_for_too_long_is_reported),
+        cmocka_unit_test(another_thread_releases_batches_in_another_order),
         cmocka_unit_test(a_consumer_that_holds_the_read_ahead_is_reported),
         cmocka_unit_test(stats_name_a_stalled_consumer),
         cmocka_unit_test(a_consumer_that_does_not_return_for_the_last_batch_is_reported),
