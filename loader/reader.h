@@ -57,8 +57,8 @@ struct reader {
     uint64_t inline_bytes;
     /* G: ahead_max has made a worker idle since the last underrun */
     bool has_idled_worker;
-    /* G: loader.releases_count when the next micro-batch ran out of files (or UINT64_MAX), and the share
-     * that was too small */
+    /* G: loader.releases_count when the next micro-batch ran out of files (or UINT64_MAX), and the
+     * share that was too small */
     uint64_t emfile_releases;
     enum open_files_fraction emfile_share;
 };

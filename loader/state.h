@@ -54,8 +54,8 @@ struct loader {
 
     pthread_mutex_t mutex;
     struct load_slot *slots;
-    /* G: counts of micro-batches: released <= taken <= ready (decoded) <= planned (begun); released:
-     * all before the first that the consumer holds */
+    /* G: counts of micro-batches: released <= taken <= ready (decoded) <= planned (begun);
+     * released: all before the first that the consumer holds */
     uint64_t planned, ready, taken, released;
     uint64_t releases_count;          /* G: of any micro-batches */
     bool stop;                        /* G */
