@@ -103,6 +103,7 @@ load_streams_the_order_of_read() {
     same "$(sed -n 's/^once \([0-9a-f]*\)  order .*/\1/p' loaded)" "$(sed -n 's/^once  *\([0-9a-f]\{16\}\)$/\1/p' read)" once
     same "$(sed -n 's/^once .*  order //p' loaded)" "$(sed -n 's/^order  *\([0-9a-f]\{16\}\)$/\1/p' read)" order
     contains "$(cat loaded)" "42 samples of 42"
+    contains "$(cat loaded)" "stopped after 1 micro-batches of the step at position 0"
   done
   same "$(status_of ./load absent)" 1
   one_line errors
