@@ -57,9 +57,9 @@ static uint64_t batch_memory(const struct loader *loader)
     case LOADER_IMAGE:
         return sat_add(
             sat_round_up(sat_mul(items, loader_picture_bytes(loader)), ARRAY_ALIGN_BYTES),
-            items * loader_labels_bytes(loader));
+            items * (loader_labels_bytes(loader) + loader_valid_bytes(loader)));
     case LOADER_TOKENS:
-        return sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
+        return sat_mul(items, ((uint64_t)options->text.block + 1) * 4 + loader_valid_bytes(loader));
     case LOADER_BYTES:
         break;
     }

@@ -128,6 +128,10 @@ struct loader_options {
     /* Drops an incomplete last step of an epoch, for training. If false, that step contains the
      * remaining samples. */
     bool drop_last;
+    /* Fills that step with samples from the start of the epoch instead, so that all micro-batches
+     * are full on all ranks. batch_item.is_padding marks them, and the field "valid", BOOL [items],
+     * of images or tokens is false. The digests do not include them. Not with drop_last. */
+    bool pad_last;
 
     struct batching batching;
 
@@ -233,13 +237,14 @@ struct batch_bytes {
 };
 
 struct batch_item {
-    uint64_t position; /* within the epoch */
+    uint64_t position; /* within the epoch; of padding, beyond its samples */
     /* The sample at this position in the order, even if a substitute replaced it. The epoch is
      * that of ref.dataset. */
     struct sample_ref ref;
     const char *key; /* not NUL-terminated; for a window, the member's key */
     uint32_t key_bytes;
-    int64_t window; /* index within its member; -1: not a window */
+    int64_t window;  /* index within its member; -1: not a window */
+    bool is_padding; /* options.pad_last: repeats a sample of the epoch */
     bool substituted;
     /* LOADER_BAD_SKIP: the item has no fields, and its part of the batch's arrays is
      * unspecified. */

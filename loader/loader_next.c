@@ -113,7 +113,7 @@ static void advance_cursors(struct loader *loader, const struct load_slot *slot)
     struct consumer *consumer = &loader->consumer;
     const struct plan_micro *micro = &slot->micro;
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
-        loader->datasets[slot->items[i].ref.dataset].delivered_count++;
+        loader->datasets[slot->items[i].ref.dataset].delivered_count += !slot->items[i].is_padding;
     consumer->set_digest += slot->set_digest;
     consumer->sequence_digest += slot->sequence_digest;
     if (!micro->is_resumable)

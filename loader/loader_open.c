@@ -105,6 +105,11 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_advise(err, "set image.label_dtype");
         return -EINVAL;
     }
+    if (options->drop_last && options->pad_last) {
+        err_set(err, -EINVAL, "the last step of an epoch cannot be both dropped and padded");
+        err_advise(err, "set drop_last or pad_last");
+        return -EINVAL;
+    }
     const char *field = requested_fields(options);
     if (strlen(field) >= LOADER_FIELD_BYTES) {
         err_set(err, -EINVAL, "the list of fields is too long");
@@ -152,6 +157,7 @@ static int open_order(struct loader *loader, struct err *err)
                                 .order = options->order,
                                 .samples = loader->order.samples,
                                 .drop_last = options->drop_last,
+                                .pad_last = options->pad_last,
                                 .epoch = options->epoch,
                                 .position = options->position,
                                 .micros_done = options->micros_done,

@@ -122,12 +122,17 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
 static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64_t first,
                            uint64_t stride, enum open_files_fraction share, struct err *err)
 {
+    uint32_t epoch = slot->micro.epoch;
+    uint64_t samples = loader->order.samples;
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         struct batch_item *item = &slot->items[i];
         item->position = first + i * stride;
-        item->ref = sampler_at(loader->reader.sampler, slot->micro.epoch, item->position);
-        slot->set_digest += digest_set_term(item->ref);
-        slot->sequence_digest += digest_sequence_term(slot->micro.epoch, item->position, item->ref);
+        item->is_padding = item->position >= samples;
+        item->ref = sampler_at(loader->reader.sampler, epoch, item->position % samples);
+        if (!item->is_padding) {
+            slot->set_digest += digest_set_term(item->ref);
+            slot->sequence_digest += digest_sequence_term(epoch, item->position, item->ref);
+        }
         struct err why = {0};
         int status = plan_item(loader, slot, i, share, &why);
         if (status && item_failure_is_fatal(status)) {

@@ -15,7 +15,7 @@ static const struct field_type {
     const char *name;
     enum dtype dtype;
 } images_field = {"image", DTYPE_U8}, weights_field = {"label_weight", DTYPE_F32},
-  tokens_field = {"tokens", DTYPE_I32};
+  valid_field = {"valid", DTYPE_BOOL}, tokens_field = {"tokens", DTYPE_I32};
 
 static void add_field(struct batch *batch, struct field_type type, void *data, uint32_t rank,
                       const uint64_t *shape)
@@ -38,8 +38,8 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
                             partners_field = {"partner_label", options->image.label_dtype};
     const uint64_t items = slot->batch.items_count, micro = options->batching.micro,
                    labels_bytes = micro * dtype_bytes(options->image.label_dtype);
-    uint8_t *labels =
-        slot->memory + loader->memory.slot_bytes - micro * loader_labels_bytes(loader);
+    uint8_t *labels = slot->memory + loader->memory.slot_bytes -
+                      micro * (loader_labels_bytes(loader) + loader_valid_bytes(loader));
     add_field(&slot->batch, images_field, slot->memory, 4,
               (uint64_t[]){items, options->image.height, options->image.width, 3});
     add_field(&slot->batch, labels_field, labels, 1, (uint64_t[]){items});
@@ -47,6 +47,16 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
         return;
     add_field(&slot->batch, partners_field, labels + labels_bytes, 1, (uint64_t[]){items});
     add_field(&slot->batch, weights_field, labels + 2 * labels_bytes, 1, (uint64_t[]){items});
+}
+
+/* Its array is the last of the slot's. */
+static void add_valid_field(const struct loader *loader, struct load_slot *slot)
+{
+    uint64_t items = slot->batch.items_count;
+    uint8_t *valid = slot->memory + loader->memory.slot_bytes - loader->options.batching.micro;
+    for (uint64_t i = 0; i < items; i++)
+        valid[i] = !slot->items[i].is_padding;
+    add_field(&slot->batch, valid_field, valid, 1, (uint64_t[]){items});
 }
 
 static void add_fields(const struct loader *loader, struct load_slot *slot)
@@ -59,6 +69,8 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
         add_field(&slot->batch, tokens_field, slot->memory, 2,
                   (uint64_t[]){items, (uint64_t)options->text.block + 1});
     }
+    if (options->pad_last)
+        add_valid_field(loader, slot);
 }
 
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count)

@@ -81,6 +81,12 @@ static inline uint64_t loader_labels_bytes(const struct loader *loader)
                                                      : label_bytes;
 }
 
+/* Bytes per image or window of the field "valid". */
+static inline uint64_t loader_valid_bytes(const struct loader *loader)
+{
+    return loader->options.pad_last ? 1 : 0;
+}
+
 static inline const struct load_source *loader_source_of(const struct loader *loader,
                                                          struct sample_ref ref)
 {

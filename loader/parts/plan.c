@@ -14,7 +14,9 @@ int plan_init(struct plan *plan, const struct plan_options *options, struct err 
     if (status)
         return status;
     uint64_t samples = options->samples, global = options->batching.global;
-    uint64_t epoch_end = options->drop_last ? samples / global * global : samples;
+    uint64_t epoch_end = options->drop_last  ? samples / global * global
+                         : options->pad_last ? bytes_round_up(samples, global)
+                                             : samples;
     if (epoch_end == 0) {
         err_set(err, -EINVAL, "the dataset has fewer samples than one global batch");
         err_expected(err, "at least %" PRIu64 ", as the tail of an epoch is dropped", global);

@@ -14,7 +14,7 @@ struct plan {
     struct batching batching;
     enum order_kind order;
     uint64_t samples;                     /* per epoch */
-    uint64_t epoch_end;                   /* excludes a dropped tail */
+    uint64_t epoch_end;                   /* without a dropped tail, with padding */
     uint64_t positions_left, epochs_left; /* UINT64_MAX: no limit */
     uint32_t epoch;
     uint64_t position;    /* start of the current step */
@@ -38,7 +38,7 @@ struct plan_options {
     struct batching batching;
     enum order_kind order;
     uint64_t samples;
-    bool drop_last;
+    bool drop_last, pad_last; /* not both */
     uint32_t epoch;
     uint64_t position, micros_done, positions_max, epochs_max; /* as in loader_options */
 };

@@ -5,6 +5,7 @@
 #include "tests/loader/fixture.h"
 #include "tests/support/gate.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,59 @@ static void resuming_in_the_middle_of_a_step_repeats_and_omits_nothing(void **st
     fixture_remove(&fixture);
 }
 
+/* Padding repeats the first samples of the epoch, is marked, and changes no digest. */
+static void padding_fills_the_last_step_with_marked_samples(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 53, PIXELS_BYTES = 20 * 16 * 3, PADDED = (SAMPLES / STEP + 1) * STEP };
+    static uint8_t pixels[PADDED][PIXELS_BYTES];
+    struct fixture fixture;
+    struct delivery kept;
+    struct cursor end, sum = {0};
+    fixture_make_default_images(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    consume_all(&options, &kept, NULL, &end);
+    delivery_free(&kept);
+    options.pad_last = true;
+    options.batching.ranks = 3;
+    uint32_t padding = 0;
+    for (uint32_t rank = 0; rank < 3; rank++) {
+        struct loader *loader;
+        const struct batch *batch;
+        struct err err;
+        int status;
+        options.batching.rank = rank;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            const struct batch_field *images = batch_field_named(batch, "image"),
+                                     *valid = batch_field_named(batch, "valid");
+            assert_int_equal(batch->items_count, MICRO);
+            assert_int_equal(valid->dtype, DTYPE_BOOL);
+            for (uint32_t i = 0; i < MICRO; i++) {
+                const struct batch_item *item = &batch->items[i];
+                memcpy(pixels[item->position],
+                       (const uint8_t *)images->data + i * images->stride_bytes[0], PIXELS_BYTES);
+                assert_int_equal(item->is_padding, item->position >= SAMPLES);
+                assert_int_equal(((const uint8_t *)valid->data)[i], !item->is_padding);
+                padding += item->is_padding;
+            }
+            loader_release(loader, batch);
+        }
+        assert_ok(status, &err);
+        sum.set_digest += loader_cursor(loader).set_digest;
+        sum.sequence_digest += loader_cursor(loader).sequence_digest;
+        loader_close(loader);
+    }
+    assert_int_equal(padding, PADDED - SAMPLES);
+    for (uint32_t p = SAMPLES; p < PADDED; p++)
+        assert_memory_equal(pixels[p], pixels[p - SAMPLES], PIXELS_BYTES);
+    assert_true(sum.set_digest == end.set_digest && sum.sequence_digest == end.sequence_digest);
+    options.drop_last = true;
+    struct loader *loader;
+    assert_int_equal(loader_open(&options, &loader, NULL), -EINVAL);
+    fixture_remove(&fixture);
+}
+
 static void fewer_samples_than_ranks_end_the_epoch_on_every_rank(void **state)
 {
     (void)state;
@@ -231,6 +285,7 @@ int main(void)
         cmocka_unit_test(the_next_epoch_is_read_ahead),
         cmocka_unit_test(resuming_at_the_end_of_an_epoch_starts_the_next),
         cmocka_unit_test(resuming_in_the_middle_of_a_step_repeats_and_omits_nothing),
+        cmocka_unit_test(padding_fills_the_last_step_with_marked_samples),
         cmocka_unit_test(fewer_samples_than_ranks_end_the_epoch_on_every_rank),
         cmocka_unit_test(too_few_samples_for_a_step_do_not_hang),
     };

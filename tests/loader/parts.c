@@ -71,6 +71,39 @@ static void dropped_tail_is_never_planned(void **state)
         assert_int_equal(counts[1][p], p < 96);
 }
 
+/* All ranks have the same number of full micro-batches; positions beyond the samples are padding.
+ * */
+static void a_padded_tail_gives_every_rank_full_micro_batches(void **state)
+{
+    (void)state;
+    enum { STEPS = (SAMPLES + GLOBAL - 1) / GLOBAL };
+    for (int sequential = 0; sequential < 2; sequential++) {
+        uint8_t counts[STEPS * GLOBAL] = {0};
+        struct plan_options options = make_options();
+        options.order = sequential ? ORDER_SEQUENTIAL : ORDER_SHUFFLE;
+        options.pad_last = true;
+        options.epochs_max = 1;
+        options.batching.ranks = 3;
+        for (options.batching.rank = 0; options.batching.rank < 3; options.batching.rank++) {
+            struct plan plan;
+            struct plan_micro micro;
+            struct err err;
+            uint64_t first, stride, micros = 0;
+            assert_ok(plan_init(&plan, &options, &err), &err);
+            assert_int_equal(plan_steps(&plan), STEPS);
+            for (; plan_next(&plan, &micro); micros++) {
+                assert_int_equal(plan_item_positions(&plan, &micro, &first, &stride), MICRO);
+                for (uint32_t i = 0; i < MICRO; i++)
+                    counts[first + i * stride]++;
+            }
+            assert_int_equal(micros, STEPS * GLOBAL / MICRO / 3);
+            assert_int_equal(micro.next_epoch, 1);
+        }
+        for (size_t p = 0; p < sizeof counts; p++)
+            assert_int_equal(counts[p], 1);
+    }
+}
+
 static void a_plan_starts_at_its_position_and_stops_at_its_limit(void **state)
 {
     (void)state;
@@ -351,6 +384,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_position_of_a_kept_tail_is_planned_once),
         cmocka_unit_test(dropped_tail_is_never_planned),
+        cmocka_unit_test(a_padded_tail_gives_every_rank_full_micro_batches),
         cmocka_unit_test(a_plan_starts_at_its_position_and_stops_at_its_limit),
         cmocka_unit_test(a_plan_resumes_in_the_middle_of_a_step_on_any_number_of_ranks),
         cmocka_unit_test(ranks_without_a_remaining_micro_batch_get_an_empty_one),
