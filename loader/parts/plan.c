@@ -57,8 +57,9 @@ uint64_t plan_steps(const struct plan *plan)
     return (plan->epoch_end + plan->batching.global - 1) / plan->batching.global;
 }
 
-/* Finds the end of the current step, [plan->position, *ret_end). False if no positions are left. */
-static bool find_step(struct plan *plan, uint64_t *ret_end)
+/* Finds the current step, [plan->position, *ret_end). *ret_is_cut: positions_max ends it early.
+ * False if no positions are left. */
+static bool find_step(struct plan *plan, uint64_t *ret_end, bool *ret_is_cut)
 {
     if (plan->positions_left == 0)
         return false;
@@ -68,11 +69,12 @@ static bool find_step(struct plan *plan, uint64_t *ret_end)
         if (plan->epochs_left != UINT64_MAX)
             plan->epochs_left--;
         plan->epoch++;
-        plan->position = 0;
+        plan->position = plan->micros_done = 0;
     }
     uint64_t step_end = (plan->position / plan->batching.global + 1) * plan->batching.global;
     uint64_t end = bytes_min(step_end, plan->epoch_end);
     *ret_end = plan->position + bytes_min(end - plan->position, plan->positions_left);
+    *ret_is_cut = *ret_end < end;
     return true;
 }
 
@@ -91,10 +93,19 @@ static bool delivers_in_order(const struct batching *batching)
     return batching->interleaved || batching->ranks == 1;
 }
 
+/* If positions_max cuts a step, its micro-batches lack their last items, so a run can only resume
+ * at the position where it is cut, unless earlier micro-batches were not cut. */
+static bool is_resumable(const struct plan *plan, bool is_cut, bool is_last)
+{
+    return is_cut ? is_last && plan->micros_done == 0
+                  : is_last || delivers_in_order(&plan->batching);
+}
+
 bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
 {
     uint64_t end;
-    if (!find_step(plan, &end))
+    bool is_cut;
+    if (!find_step(plan, &end, &is_cut))
         return false;
     struct batching rest = remaining(plan);
     uint64_t owned_count = batching_owned_count(&rest), n = plan->next_owned;
@@ -107,7 +118,7 @@ bool plan_next(struct plan *plan, struct plan_micro *ret_micro)
                                      .begin = plan->position,
                                      .end = end,
                                      .last_of_step = is_last,
-                                     .is_resumable = is_last || delivers_in_order(&rest),
+                                     .is_resumable = is_resumable(plan, is_cut, is_last),
                                      .next_epoch = ends_epoch ? plan->epoch + 1 : plan->epoch,
                                      .next_position = plan->position};
     if (is_last)

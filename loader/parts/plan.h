@@ -28,7 +28,8 @@ struct plan_micro {
     uint64_t begin, end;  /* delivered positions of the step */
     bool last_of_step;    /* this rank's last micro-batch of the step */
     /* Where a run resumes once each rank has delivered as many micro-batches. If false, because
-     * what is delivered is not the beginning of the step, the others are meaningless. */
+     * what is delivered is not the beginning of the step or positions_max cuts it, the others are
+     * meaningless. */
     bool is_resumable;
     uint32_t next_epoch;
     uint64_t next_position, next_micros_done;

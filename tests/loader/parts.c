@@ -19,6 +19,16 @@ static struct plan_options make_options(void)
                                  .samples = SAMPLES};
 }
 
+static uint32_t add_items(const struct plan *plan, const struct plan_micro *micro,
+                          uint8_t counts[3][SAMPLES])
+{
+    uint64_t first, stride;
+    uint32_t items = plan_item_positions(plan, micro, &first, &stride);
+    for (uint32_t i = 0; i < items; i++)
+        counts[micro->epoch][first + i * stride]++;
+    return items;
+}
+
 /* Counts how often each position of the first epochs is delivered by all ranks; returns the
  * total. */
 static size_t count_positions(struct plan_options options, uint32_t ranks,
@@ -34,11 +44,8 @@ static size_t count_positions(struct plan_options options, uint32_t ranks,
         options.batching.ranks = ranks;
         assert_ok(plan_init(&plan, &options, &err), &err);
         while (plan_next(&plan, &micro)) {
-            uint64_t first, stride;
-            uint32_t items = plan_item_positions(&plan, &micro, &first, &stride);
+            uint32_t items = add_items(&plan, &micro, counts);
             assert_true(items <= MICRO);
-            for (uint32_t i = 0; i < items; i++)
-                counts[micro.epoch][first + i * stride]++;
             total += items;
         }
     }
@@ -136,12 +143,8 @@ static struct plan_options plan_some(struct plan_options options, uint32_t ranks
         options.batching.ranks = ranks;
         options.batching.interleaved = true;
         assert_ok(plan_init(&plan, &options, &err), &err);
-        for (uint32_t n = 0; n < batches && plan_next(&plan, &micro); n++) {
-            uint64_t first, stride;
-            uint32_t items = plan_item_positions(&plan, &micro, &first, &stride);
-            for (uint32_t i = 0; i < items; i++)
-                counts[micro.epoch][first + i * stride]++;
-        }
+        for (uint32_t n = 0; n < batches && plan_next(&plan, &micro); n++)
+            add_items(&plan, &micro, counts);
         assert_true(micro.is_resumable);
         if (rank > 0) {
             assert_int_equal(after.epoch, micro.next_epoch);
@@ -179,6 +182,61 @@ static void a_plan_resumes_in_the_middle_of_a_step_on_any_number_of_ranks(void *
         for (size_t p = 0; p < SAMPLES; p++)
             assert_true(counts[0][p] == 1 && counts[1][p] == 1 && counts[2][p] == 0);
     }
+}
+
+/* A run that positions_max ends within a step resumes from its last state, whichever micro-batch it
+ * began with. */
+static void a_plan_that_its_limit_ends_resumes_without_gaps(void **state)
+{
+    (void)state;
+    static uint8_t counts[3][SAMPLES], before[3][SAMPLES];
+    for (uint32_t round = 0; round < 2 * (GLOBAL / MICRO) * 2 * GLOBAL; round++) {
+        struct plan_options options = make_options();
+        options.order = round % 2 ? ORDER_SEQUENTIAL : ORDER_SHUFFLE;
+        options.epochs_max = 1;
+        options.micros_done = round / 2 % (GLOBAL / MICRO);
+        struct plan_options after = options;
+        count_positions(options, 1, before); /* all but the micro-batches that are done */
+        for (size_t p = 0; p < SAMPLES; p++)
+            counts[0][p] = !before[0][p];
+        memcpy(before, counts, sizeof counts);
+        options.positions_max = 1 + round / (2 * (GLOBAL / MICRO));
+        struct plan plan;
+        struct plan_micro micro;
+        struct err err;
+        assert_ok(plan_init(&plan, &options, &err), &err);
+        while (plan_next(&plan, &micro)) {
+            add_items(&plan, &micro, counts);
+            if (!micro.is_resumable)
+                continue;
+            memcpy(before, counts, sizeof counts);
+            after.position = micro.next_position;
+            after.micros_done = micro.next_micros_done;
+            assert_int_equal(micro.next_epoch, 0);
+        }
+        assert_ok(plan_init(&plan, &after, &err), &err);
+        while (plan_next(&plan, &micro))
+            add_items(&plan, &micro, before);
+        for (size_t p = 0; p < SAMPLES; p++)
+            assert_int_equal(before[0][p], 1);
+    }
+}
+
+/* The tail may count as dropped after a state in the middle of it was saved. */
+static void micro_batches_done_of_one_epoch_are_not_left_out_of_the_next(void **state)
+{
+    (void)state;
+    struct plan_options options = make_options();
+    options.position = SAMPLES / GLOBAL * GLOBAL;
+    options.micros_done = 2;
+    options.drop_last = true;
+    struct plan plan;
+    struct plan_micro micro;
+    struct err err;
+    assert_ok(plan_init(&plan, &options, &err), &err);
+    assert_true(plan_next(&plan, &micro));
+    assert_int_equal(micro.epoch, 1);
+    assert_int_equal(micro.micro, 0);
 }
 
 /* Ranks without one of the remaining micro-batches get an empty one, so that all have each step. */
@@ -387,6 +445,8 @@ int main(void)
         cmocka_unit_test(a_padded_tail_gives_every_rank_full_micro_batches),
         cmocka_unit_test(a_plan_starts_at_its_position_and_stops_at_its_limit),
         cmocka_unit_test(a_plan_resumes_in_the_middle_of_a_step_on_any_number_of_ranks),
+        cmocka_unit_test(a_plan_that_its_limit_ends_resumes_without_gaps),
+        cmocka_unit_test(micro_batches_done_of_one_epoch_are_not_left_out_of_the_next),
         cmocka_unit_test(ranks_without_a_remaining_micro_batch_get_an_empty_one),
         cmocka_unit_test(all_ranks_plan_the_same_number_of_steps),
         cmocka_unit_test(impossible_plans_are_refused),
