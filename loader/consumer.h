@@ -32,7 +32,8 @@ bool loader_has_next(struct loader *loader);
 /* Counts at most one underrun per micro-batch. Raises ahead_max if more read-ahead would have
  * prevented it, but never before the first batch. */
 void loader_note_underrun(struct loader *loader);
-/* -ETIMEDOUT with detail after options.timeout_ns; -EINTR: stop requested. */
+/* -ETIMEDOUT with detail after options.timeout_ns; -EINTR: stop requested; -ENOBUFS: the next
+ * micro-batch needs memory of the caller's batches. */
 int loader_wait(struct loader *loader, struct err *err);
 
 #endif

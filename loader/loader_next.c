@@ -162,8 +162,11 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     int waited = loader_has_next(loader) ? 0 : loader_wait(loader, &why);
     if (waited) {
         pthread_mutex_unlock(&loader->mutex);
-        if (waited == -EINTR)
-            return err_set(err, -EINTR, "stopped on request");
+        if (waited == -EINTR || waited == -ENOBUFS) {
+            if (err)
+                *err = why;
+            return waited;
+        }
         consumer->failure_err = why;
         return fail(loader, err);
     }
@@ -218,6 +221,7 @@ void loader_release(struct loader *loader, const struct batch *batch)
     loader->releases_count++;
     while (loader->released < loader->taken && loader_slot(loader, loader->released)->is_released)
         loader_slot(loader, loader->released++)->is_released = false;
+    loader->reader.lacks_memory = false;
     if (loader->reader.state == READER_NO_SPACE)
         loader->reader.state = READER_RUNNING;
     reader_unblock(loader);

@@ -5,7 +5,8 @@
  * It blocks if no more micro-batches may begin, the arena is full, or everything is planned; then
  * it waits for reads in flight or, without any, for memory. A read that the arena can never hold
  * (because it is larger, or a waiting consumer holds the arena) gets memory from the rest of the
- * budget. If that is too small, the run ends with an error.
+ * budget. If that is too small, the run ends with an error, or, if the consumer holds batches in the
+ * arena, loader_next fails until one is released.
  */
 #include "loader/state.h"
 
@@ -217,16 +218,22 @@ static bool is_stuck(const struct loader *loader)
     return loader->released == current || (loader->consumer.is_waiting && loader->taken == current);
 }
 
-/* Requires the mutex and a stuck slot. False: the run ends here. */
-static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
+/* Requires the mutex. True if the consumer's batches hold part of the arena. */
+static bool is_arena_held(const struct loader *loader)
+{
+    return loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
+}
+
+/* Requires the mutex and a stuck slot. -ENOBUFS: the rest of the budget is too small. */
+static int alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
 {
     struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
     const struct load_piece *piece = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
     uint64_t spare_bytes;
     int status = chunk_alloc_own_memory(&loader->memory, chunk, &spare_bytes, err);
     if (status != -ENOBUFS)
-        return !status;
-    bool is_held = loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
+        return status;
+    bool is_held = is_arena_held(loader);
     err_set(err, -ENOBUFS,
             is_held ? "the batches held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
@@ -236,7 +243,7 @@ static bool alloc_outside_arena(struct loader *loader, struct load_slot *slot, s
               loader->memory.arena.capacity_bytes, spare_bytes);
     err_advise(err, is_held ? "release batches earlier or give the loader more memory"
                             : "give the loader more memory or use a smaller micro-batch");
-    return false;
+    return -ENOBUFS;
 }
 
 /* Called when nothing is in flight and nothing can be issued. Waits for memory or the end of the
@@ -252,11 +259,18 @@ static struct load_slot *wait_until_unblocked(struct loader *loader, struct load
             break;
         if (slot && is_stuck(loader)) {
             struct err err;
-            if (alloc_outside_arena(loader, slot, &err))
+            int status = alloc_outside_arena(loader, slot, &err);
+            if (!status)
                 break;
-            reader_end_run(loader, slot, &err);
-            slot = NULL;
-            continue;
+            if (status != -ENOBUFS || !is_arena_held(loader)) {
+                reader_end_run(loader, slot, &err);
+                slot = NULL;
+                continue;
+            }
+            /* not the end: the consumer, or another thread, may release a batch */
+            reader->lacks_memory = true;
+            reader->lacks_memory_err = err;
+            pthread_cond_signal(&loader->consumer.wake);
         }
         uint64_t began_ns = trace_begin(reader->track);
         reader->is_waiting = true;

@@ -61,6 +61,10 @@ struct reader {
      * share that was too small */
     uint64_t emfile_releases;
     enum open_files_fraction emfile_share;
+    /* G: set while the consumer waits and its batches hold the memory of the next read, until one
+     * is released */
+    bool lacks_memory;
+    struct err lacks_memory_err;
 };
 
 /* Requires the decode pool and the memory budget. */

@@ -83,7 +83,8 @@ static bool stop_requested(const struct loader_options *options)
     return options->wants_stop && options->wants_stop(options->stop_context);
 }
 
-/* Requires the mutex. Waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR. */
+/* Requires the mutex. Waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR, or
+ * -ENOBUFS if the caller's batches hold the memory of the next one. */
 static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -95,6 +96,10 @@ static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct er
         uint64_t now_ns = clock_now_ns();
         if (stop_requested(options))
             return err_set(err, -EINTR, "stopped on request");
+        if (loader->reader.lacks_memory) {
+            *err = loader->reader.lacks_memory_err;
+            return -ENOBUFS;
+        }
         if (now_ns < report_ns && now_ns < end_ns) {
             uint64_t poll_ns = options->wants_stop
                                    ? add_ns(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))

@@ -277,26 +277,43 @@ static void another_thread_releases_batches_in_another_order(void **state)
     }
 }
 
+/* The error lasts until a batch is released. */
 static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
 {
     (void)state;
+    enum { HELD_SAMPLES = 64 };
     struct fixture fixture;
-    struct fixture_options fixture_options = fixture_options_default(64);
+    struct fixture_options fixture_options = fixture_options_default(HELD_SAMPLES);
     fixture_options.pad_bytes = 100000;
     fixture_make_images(&fixture, &fixture_options);
     fixture_set_listed_mean_bytes(&fixture, 1000); /* so that the loader plans for many samples */
     struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
     struct loader *loader;
-    const struct batch *batch = NULL;
+    const struct batch *held[HELD_SAMPLES];
     struct err err;
-    int held = 0, status;
+    int first = 0, next = 0, status, errors = 0;
+    uint64_t items = 0;
+    options.epochs_max = 1;
     options.memory_bytes = 3 << 20; /* a read-ahead of 1 MiB: about 10 samples */
     assert_ok(loader_open(&options, &loader, &err), &err);
-    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH)
-        held++;
-    assert_int_equal(status, -ENOBUFS);
-    assert_non_null(strstr(err.what, "held by the consumer"));
-    assert_true(held >= 2);
+    while ((status = loader_next(loader, &held[next], &err)) != LOADER_END) {
+        if (status == LOADER_BATCH) {
+            items += held[next++]->items_count;
+            continue;
+        }
+        assert_int_equal(status, -ENOBUFS);
+        assert_non_null(strstr(err.what, "held by the consumer"));
+        assert_true(next - first >= 2);
+        assert_false(loader_ready(loader));
+        assert_int_equal(loader_next(loader, &held[next], NULL), -ENOBUFS);
+        errors++;
+        if (errors % 2)
+            loader_release(loader, held[first++]);
+        while (errors % 2 == 0 && first < next)
+            loader_release(loader, held[first++]);
+    }
+    assert_true(errors > 2);
+    assert_int_equal(items, HELD_SAMPLES);
     loader_close(loader);
     fixture_remove(&fixture);
 }
