@@ -123,8 +123,10 @@ struct loader_options {
      * others; a rank may get none, but an empty batch. */
     uint64_t micros_done;
     uint64_t set_digest, sequence_digest; /* digests so far, from the cursor */
-    uint64_t positions_max; /* stop after this many positions of all ranks; 0: no limit */
-    uint64_t epochs_max;    /* stop after this many epochs; 0: no limit */
+    /* Stop after this many positions of all ranks, from `position` on; micros_done does not reduce
+     * them. 0: no limit. */
+    uint64_t positions_max;
+    uint64_t epochs_max; /* stop after this many epochs; 0: no limit */
     /* Drops an incomplete last step of an epoch, for training. If false, that step contains the
      * remaining samples. */
     bool drop_last;
@@ -295,16 +297,17 @@ void loader_release(struct loader *loader, const struct batch *batch);
 struct cursor loader_cursor(const struct loader *loader);
 /* Returns a cursor just past the last micro-batch that loader_next has returned, also in the middle
  * of a step (micros_done), if the ranks deliver a step's micro-batches in their order: if they are
- * interleaved (struct batching) or there is one rank. Otherwise the same as loader_cursor. It is
- * the same on all ranks after equally many batches, if the number of ranks divides the
- * micro-batches of a step, except for the digests. A run with another number of ranks may resume
- * from it. */
+ * interleaved (struct batching) or there is one rank. Otherwise, and in a step that positions_max
+ * ends early, the same as loader_cursor. Except for the digests, it is the same on all ranks after
+ * equally many batches, if the number of ranks divides the micro-batches of a step, or those left of
+ * it (options.micros_done). If not, the ranks with fewer of them are at the next step too early, and
+ * only loader_cursor is safe in this step. A run with another number of ranks may resume from it. */
 struct cursor loader_cursor_in_step(const struct loader *loader);
 
 /* The resolved order, and sizes. */
 struct loader_shape {
-    struct order_params
-        order;              /* for a mix, as requested; loader_datasets has each dataset's order */
+    /* For a mix, with window and run as requested; loader_datasets has each dataset's order. */
+    struct order_params order;
     uint64_t fingerprint;   /* for a mix, covers all datasets and weights */
     uint64_t samples;       /* per epoch: members or windows of all datasets */
     uint64_t steps;         /* global batches per epoch, excluding a dropped tail */

@@ -90,7 +90,7 @@ int quality_measure_mix(const struct order_params *const *orders, const uint64_t
     for (uint32_t i = 0; i < count; i++)
         weights_sum += weights[i];
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t share = batch * weights[i] / weights_sum; /* at most 2^30 * 2^16 */
+        uint64_t share = batch * weights[i] / weights_sum; /* at most 2^34 * 2^16 */
         int status = quality_measure(orders[i], share ? share : 1, positions, &part, err);
         if (status)
             return status;
