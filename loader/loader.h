@@ -299,9 +299,10 @@ struct cursor loader_cursor(const struct loader *loader);
  * of a step (micros_done), if the ranks deliver a step's micro-batches in their order: if they are
  * interleaved (struct batching) or there is one rank. Otherwise, and in a step that positions_max
  * ends early, the same as loader_cursor. Except for the digests, it is the same on all ranks after
- * equally many batches, if the number of ranks divides the micro-batches of a step, or those left of
- * it (options.micros_done). If not, the ranks with fewer of them are at the next step too early, and
- * only loader_cursor is safe in this step. A run with another number of ranks may resume from it. */
+ * equally many batches, if the number of ranks divides the micro-batches of a step, or those left
+ * of it (options.micros_done). If not, the ranks with fewer of them are at the next step too early,
+ * and only loader_cursor is safe in this step. A run with another number of ranks may resume from
+ * it. */
 struct cursor loader_cursor_in_step(const struct loader *loader);
 
 /* The resolved order, and sizes. */

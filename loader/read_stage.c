@@ -5,8 +5,8 @@
  * It blocks if no more micro-batches may begin, the arena is full, or everything is planned; then
  * it waits for reads in flight or, without any, for memory. A read that the arena can never hold
  * (because it is larger, or a waiting consumer holds the arena) gets memory from the rest of the
- * budget. If that is too small, the run ends with an error, or, if the consumer holds batches in the
- * arena, loader_next fails until one is released.
+ * budget. If that is too small, the run ends with an error, or, if the consumer holds batches in
+ * the arena, loader_next fails until one is released.
  */
 #include "loader/state.h"
 
