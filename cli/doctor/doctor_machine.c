@@ -65,6 +65,7 @@ static void list_instruction_sets(struct doctor_finding *finding)
         {"avx512bw", __builtin_cpu_supports("avx512bw")},
         {"avx512dq", __builtin_cpu_supports("avx512dq")},
         {"avx512vl", __builtin_cpu_supports("avx512vl")},
+        {"avx512vbmi", __builtin_cpu_supports("avx512vbmi")},
     };
     const char *separator = "; the processor has ";
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
