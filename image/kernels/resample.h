@@ -15,6 +15,8 @@
  *
  * If the last pass does not transpose, the result is the transposed image, out_width x
  * out_height.
+ *
+ * enlarge.h filters rows of enlargements without transposing.
  */
 #ifndef MILLRACE_IMAGE_KERNELS_RESAMPLE_H
 #define MILLRACE_IMAGE_KERNELS_RESAMPLE_H

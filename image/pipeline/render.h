@@ -7,7 +7,8 @@
  * the orientation swaps the sides, the second pass does not transpose. The result is
  * bit-identical to a reorientation of the upright result. For interleaved colors, the first pass
  * treats each sample of a pixel as a column, and the second pass takes every third line of that
- * result. If the columns are enlarged, neither pass transposes (enlarge.h).
+ * result. If the columns are enlarged and the sides are not swapped, neither pass transposes
+ * (enlarge.h).
  *
  * Planning comes first and determines which region of the image to decode:
  *
