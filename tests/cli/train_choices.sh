@@ -248,6 +248,44 @@ a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops() {
   contains "$(cat errors)" "found 0:2; set the batch of epoch 0 with batch.global"
 }
 
+a_resume_keeps_the_order_even_if_its_defaults_change() {
+  train kept-order run.steps=4
+  cp -r shards unshuffled
+  chmod -R u+w unshuffled
+  sed -i 's/"keep_order":false/"keep_order":true/' unshuffled/dataset.json # four times as many lanes by default
+  grep -q '"keep_order":true' unshuffled/dataset.json
+  train other-order run.steps=1 data.train=unshuffled
+  contains "$(cat errors)" "(lanes 56, "
+  train kept-order run.steps=6 data.train=unshuffled
+  contains "$(cat errors)" "(lanes 16, "
+  train uninterrupted-order run.steps=6
+  same "$(hash_of kept-order)" "$(hash_of uninterrupted-order)"
+}
+
+a_run_of_another_order_version_is_refused() {
+  need_python
+  train old-order run.steps=2
+  chmod -R u+w runs/old-order/ckpt
+  "$python" - <<'PY'
+import glob
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+for path in glob.glob("runs/old-order/ckpt/*/manifest.json"):
+    text = open(path, "rb").read()
+    rest = text.replace(b'"order_version":2', b'"order_version":1').replace(b'"data.lanes":"auto"', b'"data.lanes":64')
+    assert rest != text
+    head = b'{"crc32c":"00000000",' + rest[rest.index(b'"format"'):]
+    open(path, "wb").write(head.replace(b"00000000", b"%08x" % crc32c(head), 1))
+PY
+  same "$(status_of millrace train train.yaml --set run.dir=runs/old-order --set run.steps=4)" 2
+  contains "$(cat errors)" "expected order version 2, found order version 1; finish the run with the version of millrace that began it"
+}
+
 a_warmup_as_long_as_the_run_gives_a_warning() {
   local warning='schedule.warmup is'
   same "$(status_of millrace train train.yaml --set run.dir=runs/w --set run.steps=4 --set schedule.warmup=4)" 0 "$(cat errors)"
@@ -266,4 +304,5 @@ run_cases a_warmup_as_long_as_the_run_gives_a_warning frozen_parameters_do_not_c
   early_stop_does_not_depend_on_where_a_run_was_stopped \
   non_finite_evaluations_count_once_wherever_a_run_was_killed rates_follow_epochs_and_grow_with_the_batch \
   micro_global_and_accumulation_determine_each_other \
-  a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops
+  a_batch_that_grows_by_epoch_keeps_the_order_and_survives_stops \
+  a_resume_keeps_the_order_even_if_its_defaults_change a_run_of_another_order_version_is_refused

@@ -54,6 +54,22 @@ static void restore_batch(struct run *run, const struct json_t *saved)
                 global, micro);
 }
 
+/* Defaults of the configuration change with the version, so this comes before comparing them. */
+static int check_order_version(const struct json_t *state, const char *path, struct err *err)
+{
+    uint64_t version;
+    int status = jsonx_get_u64(jsonx_get(state, "loader"), "order_version", &version, path, err);
+    if (status || version == ORDER_VERSION)
+        return status;
+    err_set(err, -EINVAL, "the run was begun with another version of the order of samples");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "order version %u", (unsigned)ORDER_VERSION);
+    err_found(err, "order version %" PRIu64, version);
+    err_advise(err, "finish the run with the version of millrace that began it, or begin a new run "
+                    "with its weights (model.init)");
+    return -EINVAL;
+}
+
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
@@ -92,6 +108,9 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
         err_advise(err, "resume from it with --resume auto, or give a different run.dir");
         return -EEXIST;
     }
+    status = check_order_version(ckpt_reader_state(*ret_reader), path, err);
+    if (status)
+        return status;
     struct config_comparison comparison = {.run = run, .path = path, .err = err};
     const struct json_t *saved = jsonx_get(ckpt_reader_state(*ret_reader), "config");
     run->step = ckpt_reader_step(*ret_reader);
@@ -192,16 +211,9 @@ static int check_schema(const struct run *run, const struct json_t *state, const
     return status;
 }
 
-static int order_version_error(uint32_t version, const char *path, struct err *err)
-{
-    err_set(err, -EINVAL, "the run was begun with another version of the order of samples");
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "order version %u", (unsigned)ORDER_VERSION);
-    err_found(err, "order version %" PRIu32, version);
-    err_advise(err, "finish the run with the version of millrace that began it, or begin a new run "
-                    "with its weights (model.init)");
-    return -EINVAL;
-}
+#define ORDER_FORMAT                                                                               \
+    "dataset %016" PRIx64 ", order %s, seed %" PRIu64 ", lanes %" PRIu64 ", window %" PRIu64       \
+    ", run %" PRIu64
 
 int resume_check_cursor(const struct run *run, const struct cursor *cursor,
                         const struct json_t *state, const char *path, struct err *err)
@@ -209,13 +221,11 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
     const struct order_params *saved = &cursor->params, *now = &run->data.shape.order;
     bool same_data =
         cursor->fingerprint == run->data.shape.fingerprint && saved->samples == now->samples;
-    bool same_order = cursor->order_version == ORDER_VERSION && saved->kind == now->kind &&
-                      saved->seed == now->seed && saved->lanes == now->lanes &&
-                      saved->window == now->window && saved->run == now->run;
+    bool same_order = saved->kind == now->kind && saved->seed == now->seed &&
+                      saved->lanes == now->lanes && saved->window == now->window &&
+                      saved->run == now->run;
     if (same_data && same_order)
         return check_schema(run, state, path, err);
-    if (same_data && cursor->order_version != ORDER_VERSION)
-        return order_version_error(cursor->order_version, path, err);
     int status = compare_datasets(run, jsonx_get(jsonx_get(state, "loader"), "mix"), err);
     if (status) {
         err_at(err, path, ERR_NO_OFFSET);
@@ -227,10 +237,10 @@ int resume_check_cursor(const struct run *run, const struct cursor *cursor,
             same_data ? "the order of samples differs from the saved one"
                       : "the training data differs from the saved one");
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "dataset %016" PRIx64 ", order version %u", cursor->fingerprint,
-                 cursor->order_version);
-    err_found(err, "dataset %016" PRIx64 ", order version %u", run->data.shape.fingerprint,
-              (unsigned)ORDER_VERSION);
+    err_expected(err, ORDER_FORMAT, cursor->fingerprint, order_kind_name(saved->kind), saved->seed,
+                 saved->lanes, saved->window, saved->run);
+    err_found(err, ORDER_FORMAT, run->data.shape.fingerprint, order_kind_name(now->kind), now->seed,
+              now->lanes, now->window, now->run);
     err_advise(err, "resume with the data and the order that the run began with");
     return status;
 }

@@ -39,6 +39,10 @@ int run_open_data(struct run *run, struct ckpt_reader *reader, const char *path,
     if (reader) {
         options.epoch = cursor.epoch;
         options.position = cursor.position;
+        /* saved values win over defaults; for other orders than shuffle they mean nothing */
+        options.lanes = options.lanes ? options.lanes : cursor.params.lanes;
+        options.window = options.window ? options.window : cursor.params.window;
+        options.run = options.run ? options.run : cursor.params.run;
         /* each digest is a sum over ranks */
         options.set_digest = run->ranks.comm->rank == 0 ? cursor.set_digest : 0;
         options.sequence_digest = run->ranks.comm->rank == 0 ? cursor.sequence_digest : 0;
