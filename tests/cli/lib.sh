@@ -42,6 +42,27 @@ d = d[0] if len(d) == 1 else d
 print(eval(sys.argv[1]))' "$1" "$2"
 }
 
+# edit_manifest FILE REGEX REPLACEMENT: changes a checkpoint's manifest.json, which REGEX must match,
+# and its checksum. Requires Python.
+edit_manifest() {
+  "$python" - "$@" <<'PY'
+import re, sys
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+path, pattern, replacement = sys.argv[1:]
+text = open(path, "rb").read()
+rest = re.sub(pattern.encode(), lambda _: replacement.encode(), text)
+assert rest != text
+head = b'{"crc32c":"00000000",' + rest[rest.index(b'"format"'):]
+open(path, "wb").write(head.replace(b"00000000", b"%08x" % crc32c(head), 1))
+PY
+}
+
 # in_control_group MEMORY_BYTES COMMAND...: runs it with the limits of a control group with that much
 # memory and half a CPU: private mounts hide the kernel's cgroup files of both versions.
 in_control_group() {
