@@ -53,7 +53,7 @@ static int plan_plane(struct renderer *renderer, uint32_t index, const struct fr
         status = resample_plan_init(&renderer->row_plans[index], rows, plane->height,
                                     framing->swap_sides ? framing->width : framing->height,
                                     framing->flip_y, err);
-    if (!status)
+    if (!status && !framing->swap_sides)
         status = enlarge_plan_init(&renderer->enlarge_plans[index], renderer->kernels,
                                    &renderer->column_plans[index], channels, err);
     return status;
