@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -209,7 +210,8 @@ bool loader_ready(struct loader *loader)
 
 void loader_release(struct loader *loader, const struct batch *batch)
 {
-    struct load_slot *slot = (struct load_slot *)batch; /* its first member */
+    static_assert(offsetof(struct load_slot, batch) == 0, "a batch is where its slot is");
+    struct load_slot *slot = (struct load_slot *)batch;
     slot_clear(loader, slot);
     if (loader->options.decode == LOADER_BYTES)
         for (uint32_t i = 0; i < slot->chunks_issued; i++)
