@@ -28,8 +28,9 @@ extern "C" {
 
 enum {
     ERR_TEXT_BYTES_MAX = 256,
-    ERR_PATH_BYTES_MAX = 1024,
-    ERR_LINE_BYTES_MAX = 2560, /* all five texts and separators, unescaped */
+    ERR_PATH_BYTES_MAX = 2048, /* IO_PATH_BYTES_MAX */
+    /* all five texts, the offset and separators, unescaped */
+    ERR_LINE_BYTES_MAX = ERR_PATH_BYTES_MAX + 4 * ERR_TEXT_BYTES_MAX + 128,
     ERR_NO_OFFSET = -1,
 };
 

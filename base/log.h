@@ -13,7 +13,7 @@ enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
 struct err;
 
-enum { LOG_LINE_BYTES_MAX = 2048 };
+enum { LOG_LINE_BYTES_MAX = 4096 }; /* holds a line of err.h and what failed */
 
 /* Immutable. line has no newline and is valid only during the call. */
 struct log {

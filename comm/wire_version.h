@@ -5,6 +5,6 @@
 #define MILLRACE_COMM_WIRE_VERSION_H
 
 /* Increment whenever messages, their order or their contents change. */
-enum { COMM_WIRE_VERSION = 2 };
+enum { COMM_WIRE_VERSION = 3 };
 
 #endif

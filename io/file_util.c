@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,15 +181,25 @@ bool io_identity_is_same(const struct io_identity *a, const struct io_identity *
     return a->bytes_count == b->bytes_count && memcmp(a->bytes, b->bytes, a->bytes_count) == 0;
 }
 
+int io_long_path_error(const char *folder, const char *name, struct err *err)
+{
+    static_assert((int)ERR_PATH_BYTES_MAX == (int)IO_PATH_BYTES_MAX, "an error names any path");
+    char path[IO_PATH_BYTES_MAX];
+    int bytes = snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name);
+    err_set(err, -ENAMETOOLONG, "the path is too long");
+    err_at(err, path, ERR_NO_OFFSET);
+    err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
+    err_found(err, "%d", bytes);
+    err_advise(err, "choose a shorter path");
+    return -ENAMETOOLONG;
+}
+
 int io_join_path(const char *folder, const char *name, char *path, struct err *err)
 {
     size_t folder_bytes = strcmp(folder, ".") == 0 ? 0 : strlen(folder), name_bytes = strlen(name);
     bool needs_slash = folder_bytes > 0 && folder[folder_bytes - 1] != '/';
-    if (folder_bytes + needs_slash + name_bytes >= IO_PATH_BYTES_MAX) {
-        err_set(err, -ENAMETOOLONG, "the path is too long: %.120s/%.100s", folder, name);
-        err_expected(err, "at most %d bytes", IO_PATH_BYTES_MAX - 1);
-        return -ENAMETOOLONG;
-    }
+    if (folder_bytes + needs_slash + name_bytes >= IO_PATH_BYTES_MAX)
+        return io_long_path_error(folder, name, err);
     /* folder may be path itself */
     memmove(path + folder_bytes + needs_slash, name, name_bytes + 1);
     memmove(path, folder, folder_bytes);

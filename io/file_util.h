@@ -38,6 +38,9 @@ void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fi
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b);
 
+/* Returns -ENAMETOOLONG with detail: folder + "/" + name, or just name if folder is "", does not
+ * fit into IO_PATH_BYTES_MAX. */
+int io_long_path_error(const char *folder, const char *name, struct err *err);
 /* folder + "/" + name, or just name if folder is "" or ".". -ENAMETOOLONG. path holds
  * IO_PATH_BYTES_MAX and may be folder. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);

@@ -51,8 +51,8 @@ extern "C" {
 #define IO_FOREVER          (-1)
 
 enum {
-    IO_PATH_BYTES_MAX = 1024,
-    IO_NAME_BYTES_MAX = 256, /* within a transaction */
+    IO_PATH_BYTES_MAX = 2048, /* with the NUL; of every path, temporary names included */
+    IO_NAME_BYTES_MAX = 256,  /* within a transaction */
     IO_QUEUE_DEPTH_MAX = 4096,
     IO_ALIGN_BYTES = 4096, /* suits every engine and O_DIRECT */
 };
@@ -297,8 +297,8 @@ struct io_options {
 
 /* The length of the scheme in "scheme://..." or "file:..."; 0 for a plain path. */
 size_t io_scheme_bytes(const char *path_or_url);
-/* -EPROTONOSUPPORT, with advice, unless this build has a backend for the path. Check every path
- * from a configuration or the command line before writing anything. */
+/* -EPROTONOSUPPORT, with advice, unless this build has a backend for the path; -ENAMETOOLONG. Check
+ * every path from a configuration or the command line before writing anything. */
 int io_check_path(const char *path_or_url, struct err *err);
 
 /* Opens the backend of path_or_url's scheme; plain paths are local. options may be NULL. The caller

@@ -1,7 +1,7 @@
 /*
  * io_open — selects a backend by URL scheme, and the engine for local files. See io.h.
  */
-#include "io/io.h"
+#include "io/file_util.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -64,7 +64,10 @@ static int find_backend(const char *path, const struct backend **ret_backend, st
 int io_check_path(const char *path_or_url, struct err *err)
 {
     const struct backend *backend;
-    return find_backend(path_or_url, &backend, err);
+    int status = find_backend(path_or_url, &backend, err);
+    if (!status && strlen(path_or_url) >= IO_PATH_BYTES_MAX)
+        status = io_long_path_error("", path_or_url, err);
+    return status;
 }
 
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,

@@ -104,11 +104,8 @@ static void advise_subfolder(struct io *io, const char *folder, struct err *err)
 int ckpt_resolve_folder(struct io *io, const char *path, char *ret_path, struct err *err)
 {
     size_t bytes = strlen(path);
-    if (bytes >= IO_PATH_BYTES_MAX) {
-        err_set(err, -ENAMETOOLONG, "the path is too long");
-        err_at(err, path, ERR_NO_OFFSET);
-        return -ENAMETOOLONG;
-    }
+    if (bytes >= IO_PATH_BYTES_MAX)
+        return io_long_path_error("", path, err);
     if (has_manifest(io, path) || io->names->list(io, path, look_for_steps, NULL, NULL) != 0 ||
         !find_subfolder(io, path, ret_path))
         memcpy(ret_path, path, bytes + 1);

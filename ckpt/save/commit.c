@@ -75,8 +75,7 @@ static int create_staging(struct commit *commit, struct err *err)
         return status;
     const char *staging_path = io->transactions->staging_path(commit->transaction);
     if (strlen(staging_path) >= sizeof commit->staging_reports[0].path)
-        return err_set(err, -ENAMETOOLONG, "the path of the staging folder is too long: %.100s...",
-                       staging_path);
+        return io_long_path_error("", staging_path, err);
     strcpy(commit->staging_reports[0].path, staging_path);
     commit->staging_reports[0].exists = commit->exists;
     return 0;

@@ -144,7 +144,7 @@ int path_kind_detect(struct io *io, const char *path, enum path_kind *ret_kind, 
 {
     struct io_stat stat;
     if (strlen(path) >= IO_PATH_BYTES_MAX)
-        return err_set(err, -ENAMETOOLONG, "the path is too long");
+        return io_long_path_error("", path, err);
     int status = io->names->stat(io, path, &stat, err);
     snprintf(ret_path, IO_PATH_BYTES_MAX, "%s", path);
     if (status && url_list_is_pattern(path)) {

@@ -8,7 +8,7 @@
 
 void doctor_report(struct doctor_finding *finding, const char *format, ...)
 {
-    char text[1024];
+    char text[ERR_LINE_BYTES_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -22,7 +22,7 @@ void doctor_advise(struct doctor_finding *finding, enum doctor_state state, cons
         finding->state = state;
     if (finding->advice.bytes > 0)
         return;
-    char text[1024];
+    char text[ERR_LINE_BYTES_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);

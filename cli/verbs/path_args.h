@@ -7,7 +7,7 @@
 #include "cli/verbs/verb.h"
 
 /* args and positional: from options_parse. -EPROTONOSUPPORT names an argument with a scheme
- * that this build does not support. */
+ * that this build does not support; -ENAMETOOLONG names one that is too long. */
 int path_args_check(const struct verb *verb, const void *args, const struct option_list *positional,
                     struct err *err);
 

@@ -71,13 +71,14 @@ static int write_journal_path(const char *target, char *path, struct err *err)
         bytes--;
     for (begin = bytes; begin > 0 && target[begin - 1] != '/';)
         begin--;
-    if (bytes + 16 + sizeof JOURNAL_SUFFIX > IO_PATH_BYTES_MAX)
-        return err_errno(err, -ENAMETOOLONG, "could not create a journal");
-    if (bytes - begin <= TARGET_NAME_BYTES_MAX)
-        snprintf(path, IO_PATH_BYTES_MAX, "%.*s" JOURNAL_SUFFIX, (int)bytes, target);
-    else
-        snprintf(path, IO_PATH_BYTES_MAX, "%.*s%016" PRIx64 JOURNAL_SUFFIX, (int)begin, target,
-                 hash_64(target + begin, bytes - begin));
+    char longer[IO_PATH_BYTES_MAX + 32];
+    int length = bytes - begin <= TARGET_NAME_BYTES_MAX
+                     ? snprintf(longer, sizeof longer, "%.*s" JOURNAL_SUFFIX, (int)bytes, target)
+                     : snprintf(longer, sizeof longer, "%.*s%016" PRIx64 JOURNAL_SUFFIX, (int)begin,
+                                target, hash_64(target + begin, bytes - begin));
+    if (length >= IO_PATH_BYTES_MAX)
+        return io_long_path_error("", longer, err);
+    strcpy(path, longer);
     return 0;
 }
 

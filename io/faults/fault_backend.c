@@ -79,7 +79,7 @@ static int new_file(struct io_fault *fault, const char *folder, const char *name
                          *folder && *name ? "/" : "", name);
     if (bytes < 0 || (size_t)bytes >= sizeof file->path) {
         free(file);
-        return err_errno(err, -ENAMETOOLONG, "could not name a file");
+        return io_long_path_error(folder, name, err);
     }
     *ret_file = file;
     return 0;

@@ -43,7 +43,7 @@ int local_path(const char *path, const char **ret_path, struct err *err)
     if (!*at)
         return err_set(err, -EINVAL, "the path is empty");
     if (strlen(at) >= IO_PATH_BYTES_MAX)
-        return local_error(err, -ENAMETOOLONG, at, "the path is too long");
+        return io_long_path_error("", at, err);
     *ret_path = at;
     return 0;
 }
@@ -212,7 +212,7 @@ static int local_resolve(struct io *io, const char *path, char *full_path, struc
     if (strlen(real) < IO_PATH_BYTES_MAX)
         strcpy(full_path, real);
     else
-        status = local_error(err, -ENAMETOOLONG, path, "the path is too long");
+        status = io_long_path_error("", real, err);
     free(real);
     return status;
 }

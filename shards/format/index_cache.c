@@ -65,7 +65,9 @@ static int entry_path(const char *full, char *cache_path)
 int index_cache_path(struct io *io, const char *path, char *cache_path, struct err *err)
 {
     char full[IO_PATH_BYTES_MAX];
-    int status = io_resolve(io, path, full, NULL);
+    int status = io_resolve(io, path, full, err);
+    if (status == -ENAMETOOLONG)
+        return status;
     if (!status)
         status = entry_path(full, cache_path);
     if (status == -ENOENT) {

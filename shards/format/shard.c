@@ -141,7 +141,7 @@ int shard_open_with(struct io *io, const char *path, const struct shard_open_opt
     shard->io = io;
     int status = 0;
     if ((size_t)snprintf(shard->path, sizeof shard->path, "%s", path) >= sizeof shard->path)
-        status = err_set(err, -ENAMETOOLONG, "path of a shard is too long");
+        status = io_long_path_error("", path, err);
     if (!status)
         status = io->ops->file_open(io, path, &shard->file, err);
     if (!status)

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/hash.h"
+#include "io/file_util.h"
 #include "shards/format/tar.h"
 
 #include <errno.h>
@@ -51,7 +52,7 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
     writer->io = io;
     int status = 0;
     if ((size_t)snprintf(writer->path, sizeof writer->path, "%s", path) >= sizeof writer->path) {
-        status = err_set(err, -ENAMETOOLONG, "path of a shard is too long");
+        status = io_long_path_error("", path, err);
         goto out;
     }
     writer->hash = hash_stream_open();

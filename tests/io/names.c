@@ -67,6 +67,13 @@ static void file_urls_and_paths_name_the_same_file(void **state)
     memset(long_path, 'x', sizeof long_path - 1);
     long_path[sizeof long_path - 1] = '\0';
     assert_int_equal(io->names->stat(io, long_path, &info, &err), -ENAMETOOLONG);
+    assert_string_equal(err.expected, "at most 2047 bytes");
+    assert_string_equal(err.found, "2057");
+    err = (struct err){0};
+    assert_int_equal(io_check_path(long_path, &err), -ENAMETOOLONG);
+    assert_string_equal(err.expected, "at most 2047 bytes");
+    long_path[IO_PATH_BYTES_MAX - 1] = '\0';
+    assert_ok(io_check_path(long_path, &err), &err);
 }
 
 static void stat_reports_type_size_and_time(void **state)

@@ -8,6 +8,7 @@
 #include "trainer/config/foreign_keys.h"
 #include "trainer/config/yaml.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -92,9 +93,10 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             return 0;
         }
         char expected[ERR_TEXT_BYTES_MAX];
-        if (rest[0])
-            snprintf(expected, sizeof expected,
-                     strstr(rest, "].weight") ? "a number above 0, such as 3 or 0.25" : "a path");
+        if (strstr(rest, "].weight"))
+            snprintf(expected, sizeof expected, "a number above 0, such as 3 or 0.25");
+        else if (rest[0])
+            snprintf(expected, sizeof expected, "a path of less than %d bytes", IO_PATH_BYTES_MAX);
         else
             config_value_describe(field, expected, sizeof expected);
         set_leaf_error(reader, leaf, "wrong value of");
@@ -108,6 +110,7 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
 
 void config_set_defaults(struct train_config *config)
 {
+    static_assert((int)YAML_VALUE_BYTES_MAX >= (int)IO_PATH_BYTES_MAX, "a value holds any path");
     memset(config, 0, sizeof *config);
     struct config_reader reader = {.config = config, .name = "defaults"};
     size_t count;

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "io/io.h"
 #include "trainer/config/config_value.h"
 
 #include <stdbool.h>
@@ -37,7 +38,7 @@ enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 /* Structured like the YAML. "auto" is stored as 0; the code that uses the field resolves it. */
 struct train_config {
     struct {
-        char dir[CONFIG_TEXT_BYTES_MAX];
+        char dir[IO_PATH_BYTES_MAX];
         uint64_t seed;
         uint64_t steps; /* 0: run.epochs decides */
         uint64_t epochs;
@@ -48,7 +49,7 @@ struct train_config {
     uint64_t threads; /* for compute; 0: one per CPU */
     struct {
         struct config_mix train;
-        char val[CONFIG_TEXT_BYTES_MAX];
+        char val[IO_PATH_BYTES_MAX];
         uint32_t order;              /* enum order_kind */
         uint64_t lanes, window, run; /* 0: auto */
         uint64_t workers;            /* 0: auto */
@@ -90,7 +91,7 @@ struct train_config {
         } rope_scaling;
         bool tied, qk_norm;
         uint64_t recompute, offload;        /* every nth block; 0: none */
-        char init[CONFIG_TEXT_BYTES_MAX];   /* "": random */
+        char init[IO_PATH_BYTES_MAX];       /* "": random */
         char freeze[CONFIG_TEXT_BYTES_MAX]; /* patterns, see freeze.h */
     } model;
     struct {
@@ -146,8 +147,8 @@ struct train_config {
         } offload;
     } parallel;
     struct {
-        char dir[CONFIG_TEXT_BYTES_MAX]; /* "": run.dir/ckpt */
-        struct config_interval every;    /* 0: only at the end */
+        char dir[IO_PATH_BYTES_MAX];  /* "": run.dir/ckpt */
+        struct config_interval every; /* 0: only at the end */
         bool shared;
         uint32_t layout; /* enum ckpt_layout */
         bool on_epoch_end;
@@ -176,9 +177,9 @@ struct train_config {
         uint32_t metric; /* see config_metric_name */
     } early_stop;
     struct {
-        uint64_t every;                          /* steps */
-        char jsonl[CONFIG_TEXT_BYTES_MAX];       /* "": run.dir/metrics.jsonl */
-        char tensorboard[CONFIG_TEXT_BYTES_MAX]; /* "": no events */
+        uint64_t every;                      /* steps */
+        char jsonl[IO_PATH_BYTES_MAX];       /* "": run.dir/metrics.jsonl */
+        char tensorboard[IO_PATH_BYTES_MAX]; /* "": no events */
     } log;
 };
 

@@ -12,15 +12,14 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "io/io.h"
 #include "loader/loader.h"
 #include "trainer/config/yaml.h"
-
-enum { CONFIG_PATH_BYTES_MAX = 1024 };
 
 struct json_t;
 
 struct config_source {
-    char path[CONFIG_PATH_BYTES_MAX];
+    char path[IO_PATH_BYTES_MAX];
     uint64_t weight; /* in units of 1 / MIX_WEIGHT_UNIT */
 };
 

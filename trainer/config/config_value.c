@@ -4,6 +4,7 @@
 #include "trainer/config/config_value.h"
 
 #include "base/json/jsonx_writer.h"
+#include "io/io.h"
 
 #include <errno.h>
 #include <math.h>
@@ -133,7 +134,6 @@ void config_value_describe(const struct config_field *field, char *text, size_t 
         [CONFIG_REAL] = "a number",
         [CONFIG_FRACTION] = "a fraction such as 0.01 or 1%",
         [CONFIG_PAIR] = "two numbers in brackets",
-        [CONFIG_MIX] = "a path, or a list of {path: text, weight: number}",
     };
     if (field->kind == CONFIG_CHOICE) {
         size_t used = (size_t)snprintf(text, bytes, "one of");
@@ -142,7 +142,11 @@ void config_value_describe(const struct config_field *field, char *text, size_t 
                                      field->choices[i]);
     } else if (field->kind == CONFIG_TEXT || field->kind == CONFIG_PATH) {
         snprintf(text, bytes, "text of less than %zu bytes", field->bytes);
-    } else if (field->kind == CONFIG_BOOL || field->kind == CONFIG_MIX) {
+    } else if (field->kind == CONFIG_MIX) {
+        snprintf(text, bytes,
+                 "a path of less than %d bytes, or a list of {path: text, weight: number}",
+                 IO_PATH_BYTES_MAX);
+    } else if (field->kind == CONFIG_BOOL) {
         snprintf(text, bytes, "%s", names[field->kind]);
     } else {
         snprintf(text, bytes, "%s from %.15g to %.15g", names[field->kind], field->min, field->max);

@@ -32,6 +32,13 @@ static int reject(const struct yaml_walker *walk, int line, const char *what)
     return -EINVAL;
 }
 
+static int reject_long_value(const struct yaml_walker *walk, int line)
+{
+    reject(walk, line, "a value is too long");
+    err_expected(walk->err, "at most %d bytes", YAML_VALUE_BYTES_MAX - 1);
+    return -EINVAL;
+}
+
 static int copy_scalar(const struct yaml_walker *walk, struct fy_node *node,
                        char text[YAML_VALUE_BYTES_MAX])
 {
@@ -39,8 +46,10 @@ static int copy_scalar(const struct yaml_walker *walk, struct fy_node *node,
         return reject(walk, node_line(node), "aliases and nested values are not supported here");
     size_t bytes = 0;
     const char *scalar = fy_node_get_scalar(node, &bytes);
-    if (bytes >= YAML_VALUE_BYTES_MAX || (bytes > 0 && memchr(scalar, '\0', bytes)))
-        return reject(walk, node_line(node), "a value is too long");
+    if (bytes >= YAML_VALUE_BYTES_MAX)
+        return reject_long_value(walk, node_line(node));
+    if (bytes > 0 && memchr(scalar, '\0', bytes))
+        return reject(walk, node_line(node), "a value contains a NUL");
     if (bytes > 0)
         memcpy(text, scalar, bytes);
     text[bytes] = '\0';

@@ -43,7 +43,7 @@ static void add_field(void *context, const struct config_field *field, const cha
 
 void rank_record_add_config(struct rank_record *record, const struct train_config *config)
 {
-    char version[16], folder[CONFIG_TEXT_BYTES_MAX + 16];
+    char version[16], folder[IO_PATH_BYTES_MAX + 16];
     snprintf(version, sizeof version, "%d", COMM_WIRE_VERSION);
     rank_record_add(record, "version", MILLRACE_VERSION);
     rank_record_add(record, "wire version", version);
@@ -56,7 +56,7 @@ void rank_record_add_config(struct rank_record *record, const struct train_confi
     if (config->checkpoint.dir[0])
         snprintf(folder, sizeof folder, "%s", config->checkpoint.dir);
     else
-        snprintf(folder, sizeof folder, "%.1000s/%s", config->run.dir, CKPT_FOLDER_NAME);
+        snprintf(folder, sizeof folder, "%s/%s", config->run.dir, CKPT_FOLDER_NAME);
     if (config->checkpoint.shared)
         rank_record_add(record, "checkpoint.dir", folder);
 }
