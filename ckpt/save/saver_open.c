@@ -6,8 +6,10 @@
 #include "base/os/thread.h"
 #include "ckpt/collective.h"
 #include "ckpt/format/folder.h"
+#include "io/file_util.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,6 +59,17 @@ static int copy_options(struct ckpt_saver *saver, const struct ckpt_saver_option
         return -EINVAL;
     }
     return 0;
+}
+
+/* Fails now, not at the first save, if the longest path of a save does not fit. */
+static int check_path_lengths(const struct ckpt_saver *saver, struct err *err)
+{
+    char step[FOLDER_STEP_NAME_BYTES], file[GLOBAL_PLAN_NAME_BYTES_MAX], name[IO_NAME_BYTES_MAX],
+        path[IO_PATH_BYTES_MAX];
+    snprintf(name, sizeof name, IO_TEMPORARY_PREFIX "%s-%s-%020d-%016d/%s",
+             folder_step_name(INT64_MAX, step), saver->run_id, 0, 0,
+             global_plan_file_name(saver->nodes.all->rank, file));
+    return io_join_path(saver->folder, name, path, err);
 }
 
 static int agree(struct ckpt_saver *saver, int status, struct err *err)
@@ -122,6 +135,8 @@ static int open_saver(struct ckpt_saver *saver, const struct ckpt_saver_options 
                       const struct ckpt_tensor *tensors, uint64_t tensors_count, struct err *err)
 {
     int local = copy_options(saver, options, err);
+    if (!local)
+        local = check_path_lengths(saver, err);
     if (!local && nodes_is_first_rank(&saver->nodes))
         local = lock_and_sweep(saver, &options->lock, err);
     int status = agree(saver, local, err);

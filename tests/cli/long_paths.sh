@@ -101,5 +101,26 @@ a_longer_path_is_an_error_that_states_the_limit() {
   check_too_long 2 millrace train "$longer"
 }
 
+# a run finds out when it starts, not at its first save
+a_checkpoint_folder_without_space_for_names_is_refused() {
+  local deep
+  deep=$(folder_of 1950)
+  millrace convert dataset photos shards --quiet >/dev/null
+  cat >train.yaml <<'YAML'
+run:   {dir: run, steps: 2}
+data:  {train: shards, memory: 32MiB, image: {size: 16}}
+model: {layers: 1, heads: 2, width: 16, patch: 8}
+batch: {global: 8, micro: 8}
+YAML
+  check_too_long 1 millrace train train.yaml --quiet --set checkpoint.dir="$deep" --set checkpoint.every=1
+  same "$(ls -A "$deep")" "" "files in the folder"
+  printf -v deep '%s/%0*d' "$deep" $((PATH_BYTES_MAX - ${#deep})) 0
+  same "$(status_of millrace train train.yaml --set run.dir="$deep")" 2
+  contains "$(cat errors)" "less than $((PATH_BYTES_MAX + 1)) bytes"
+  sed "s|dir: run|dir: $deep|" train.yaml >other.yaml
+  same "$(status_of millrace train other.yaml)" 2
+  contains "$(cat errors)" "at most $PATH_BYTES_MAX bytes"
+}
+
 run_cases every_verb_works_in_a_deep_folder the_longest_path_is_read_and_indexed \
-  a_longer_path_is_an_error_that_states_the_limit
+  a_longer_path_is_an_error_that_states_the_limit a_checkpoint_folder_without_space_for_names_is_refused
