@@ -52,7 +52,8 @@ static uint64_t count_shards(const struct conversion *conversion)
 /* Whether the error has a cause other than the item. */
 static bool is_fatal(int status)
 {
-    return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE;
+    return status == -ENOMEM || status == -EINTR || status == -EMFILE || status == -ENFILE ||
+           status == -ESTALE; /* the source is being changed */
 }
 
 /* Logs and counts a bad item, or fails. Streams cannot skip items. */

@@ -91,6 +91,11 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
                  depth == 0 && source_has_split_folders(options) ? "split" : "class");
 }
 
+static uint64_t hash_identity(const struct io_identity *identity)
+{
+    return hash_64(identity->bytes, identity->bytes_count);
+}
+
 static int add_file(struct listing *listing, const char *relative)
 {
     struct file_list *list = listing->list;
@@ -105,6 +110,7 @@ static int add_file(struct listing *listing, const char *relative)
     struct listed_file file = {
         .name_at = list->names.bytes,
         .bytes = info.size_bytes,
+        .identity_hash = hash_identity(&info.identity),
         .class_number = listing->class_number,
         .base_at = (uint16_t)(base - relative),
         .dot_at = (uint16_t)(strrchr(base, '.') - relative),
@@ -347,6 +353,24 @@ int file_list_path(const struct file_list *list, uint64_t file, char *path, stru
     return io_join_path(list->root, file_list_name(list, file), path, err);
 }
 
+static int check_unchanged(const struct listed_file *listed, struct io *io,
+                           const struct io_file *handle, const char *path, struct err *err)
+{
+    struct io_identity identity;
+    uint64_t size = io->ops->file_size(handle);
+    int status = io->ops->file_identity(handle, &identity, err);
+    if (status || hash_identity(&identity) == listed->identity_hash)
+        return status;
+    err_set(err, -ESTALE, "the file changed after it was listed");
+    err_at(err, path, ERR_NO_OFFSET);
+    if (size != listed->bytes) {
+        err_expected(err, "%" PRIu64 " bytes", listed->bytes);
+        err_found(err, "%" PRIu64, size);
+    }
+    err_advise(err, "convert again, or continue with --resume, when nothing changes the source");
+    return -ESTALE;
+}
+
 int file_list_read(const struct file_list *list, struct io *io, struct io_queue *queue,
                    uint64_t file, const char *path, uint64_t offset, uint64_t count,
                    struct str *out, struct err *err)
@@ -355,13 +379,7 @@ int file_list_read(const struct file_list *list, struct io *io, struct io_queue 
     int status = io->ops->file_open(io, path, &handle, err);
     if (status)
         return status;
-    uint64_t size = io->ops->file_size(handle), listed = list->files[file].bytes;
-    if (size != listed) {
-        status = err_set(err, -ESTALE, "the file changed after it was listed");
-        err_at(err, path, ERR_NO_OFFSET);
-        err_expected(err, "%" PRIu64 " bytes", listed);
-        err_found(err, "%" PRIu64, size);
-    }
+    status = check_unchanged(&list->files[file], io, handle, path, err);
     if (!status && str_reserve(out, count))
         status = err_set(err, -ENOMEM, "out of memory for a file of %" PRIu64 " bytes", count);
     if (!status)

@@ -3,7 +3,7 @@
  *
  * Hidden and ignored files are skipped and counted. Files that describe the data, and names that
  * shard readers skip, are skipped with a warning. Files that belong to no sample are counted by
- * type; after the listing, they fail the conversion. Memory: a path and 32 bytes per file.
+ * type; after the listing, they fail the conversion. Memory: a path and 40 bytes per file.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_FILE_LIST_H
 #define MILLRACE_CONVERT_SOURCE_FILE_LIST_H
@@ -17,8 +17,8 @@ enum {
 };
 
 struct listed_file {
-    uint64_t name_at; /* offset in names */
-    uint64_t bytes;   /* when listed */
+    uint64_t name_at;              /* offset in names */
+    uint64_t bytes, identity_hash; /* when listed; identity_hash: of its io_identity */
     uint32_t class_number;
     uint16_t base_at, dot_at; /* offsets in the name: base name, its last dot */
 };

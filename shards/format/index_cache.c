@@ -10,6 +10,7 @@
 #include "io/file_util.h"
 #include "shards/format/index_layout.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 enum { HEADER_BYTES = 256, HEADER_CRC_AT = 252, PATH_AT = 256, ENTRY_VERSION = 2, ALIGN_BYTES = 8 };
 enum { PROBES_AT = 72, IDENTITY_AT = 104 };
+static_assert(IDENTITY_AT + IO_IDENTITY_BYTES_MAX <= HEADER_CRC_AT, "any identity fits");
 enum { NAME_DIGITS = 16, LEFTOVER_AGE_S = 3600 };         /* storing an entry takes far less time */
 enum { ENTRY_PARTIAL = 256 };                             /* in addition to the trailer's flags */
 enum { LOCK_WAIT_NS = 20000000, LOCK_WAITS_MAX = 15000 }; /* 5 minutes */
