@@ -129,29 +129,32 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
     return status;
 }
 
+int io_write_transaction_file(struct io *io, struct io_transaction *transaction, const char *name,
+                              const char *path, const void *data, size_t bytes, struct err *err)
+{
+    struct io_queue *queue = NULL;
+    struct io_file *file = NULL;
+    int status = io->ops->queue_open(io, 1, &queue, err);
+    if (!status)
+        status = io->transactions->create(transaction, name, bytes, &file, err);
+    if (!status)
+        status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
+    if (queue)
+        io->ops->queue_close(queue);
+    return status ? status : io->transactions->finalize(transaction, file, bytes, err);
+}
+
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err)
 {
     struct io_transaction_options options = {.path = path, .single_file = true, .replace = replace};
     struct io_transaction *transaction = NULL;
-    struct io_file *file = NULL;
-    struct io_queue *queue = NULL;
-    int status = io->ops->queue_open(io, 1, &queue, err);
+    int status = io->transactions->begin(io, &options, &transaction, err);
     if (!status)
-        status = io->transactions->begin(io, &options, &transaction, err);
+        status = io_write_transaction_file(io, transaction, "", path, data, bytes, err);
     if (!status)
-        status = io->transactions->create(transaction, "", bytes, &file, err);
-    if (!status)
-        status = io_write_exact(queue, io, file, path, 0, data, bytes, err);
-    if (!status)
-        status = io->transactions->finalize(transaction, file, bytes, err);
-    if (!status) {
-        status = io->transactions->commit(transaction, err);
-        transaction = NULL;
-    }
+        return io->transactions->commit(transaction, err);
     io->transactions->abort(transaction);
-    if (queue)
-        io->ops->queue_close(queue);
     return status;
 }
 

@@ -29,6 +29,10 @@ int io_read_head(struct io *io, const char *path, size_t bytes_max, struct io_he
 int io_write_file(struct io *io, const char *path, const void *data, size_t bytes, bool replace,
                   struct err *err);
 
+/* Writes a file of a transaction and finalizes it. path: for messages. */
+int io_write_transaction_file(struct io *io, struct io_transaction *transaction, const char *name,
+                              const char *path, const void *data, size_t bytes, struct err *err);
+
 /* The backend may lack shared locks. *ret_lock is then NULL. */
 int io_lock_shared(struct io *io, const char *path, bool is_exclusive,
                    struct io_shared_lock **ret_lock, struct err *err);

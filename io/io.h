@@ -145,6 +145,9 @@ struct io_transaction_options {
     /* The replaced folder is renamed to this sibling, replacing any previous backup. NULL: it is
      * removed. If the rename fails, the folder keeps a temporary name and the commit succeeds. */
     const char *backup;
+    /* A folder's last file, created when all others are finalized. It describes the others, and
+     * without it they are worth nothing. Required to commit a folder. */
+    const char *commit_record;
     const char *owner_id; /* part of the temporary name, for sweeps; NULL: "0" */
     uint64_t attempt;     /* part of the temporary name */
     enum io_resume resume;

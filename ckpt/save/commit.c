@@ -68,6 +68,7 @@ static int create_staging(struct commit *commit, struct err *err)
     struct io_transaction_options options = {.path = commit->path,
                                              .replace = commit->exists,
                                              .backup = commit->exists ? commit->backup_path : NULL,
+                                             .commit_record = MANIFEST_NAME,
                                              .owner_id = commit->run_id,
                                              .attempt = commit->attempt};
     status = io->transactions->begin(io, &options, &commit->transaction, err);
@@ -166,10 +167,7 @@ int commit_begin(struct commit *commit, uint64_t step, int status, struct err *e
 
 static int write_manifest(struct commit *commit, const char *state_json, struct err *err)
 {
-    struct io *io = commit->io;
     struct manifest *manifest = &commit->global->manifest;
-    struct io_file *file;
-    struct io_queue *queue = NULL;
     char path[IO_PATH_BYTES_MAX];
     manifest->step = commit->step;
     manifest->wall_ns = clock_wall_ns();
@@ -180,16 +178,10 @@ static int write_manifest(struct commit *commit, const char *state_json, struct 
     if (!status)
         status = manifest_encode(manifest, state_json, &commit->global->tensors_text,
                                  &commit->manifest_text, err);
-    size_t bytes = commit->manifest_text.bytes;
-    if (!status)
-        status = io->ops->queue_open(io, 1, &queue, err);
-    if (!status)
-        status = io->transactions->create(commit->transaction, MANIFEST_NAME, bytes, &file, err);
-    if (!status)
-        status = io_write_exact(queue, io, file, path, 0, commit->manifest_text.data, bytes, err);
-    if (queue)
-        io->ops->queue_close(queue);
-    return status ? status : io->transactions->finalize(commit->transaction, file, bytes, err);
+    return status ? status
+                  : io_write_transaction_file(commit->io, commit->transaction, MANIFEST_NAME, path,
+                                              commit->manifest_text.data,
+                                              commit->manifest_text.bytes, err);
 }
 
 /* Step 5 up to the rename. */

@@ -201,16 +201,9 @@ static int copy_files(struct copy *copy)
 
 static int copy_manifest(struct copy *copy)
 {
-    struct io *io = copy->options->target_io;
-    struct io_file *file;
-    int status = io->transactions->create(copy->transaction, MANIFEST_NAME, copy->manifest_bytes,
-                                          &file, copy->err);
-    if (!status)
-        status = io_write_exact(copy->queue, io, file, copy->target, 0, copy->manifest_text,
-                                copy->manifest_bytes, copy->err);
-    return status ? status
-                  : io->transactions->finalize(copy->transaction, file, copy->manifest_bytes,
-                                               copy->err);
+    return io_write_transaction_file(copy->options->target_io, copy->transaction, MANIFEST_NAME,
+                                     copy->target, copy->manifest_text, copy->manifest_bytes,
+                                     copy->err);
 }
 
 /* The manifest's text still lists files of other nodes. */
@@ -320,8 +313,10 @@ static int commit(struct copy *copy)
 static int copy_step(struct copy *copy)
 {
     const struct ckpt_copy_options *o = copy->options;
-    struct io_transaction_options transaction = {
-        .path = copy->target, .replace = o->force, .owner_id = "copy"};
+    struct io_transaction_options transaction = {.path = copy->target,
+                                                 .replace = o->force,
+                                                 .commit_record = MANIFEST_NAME,
+                                                 .owner_id = "copy"};
     int status = open_source(copy);
     if (!status)
         status = lock_folder(copy);

@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CONFIG_NAME "config.json" /* written last: loaders read it first */
+
 /* Owns all members except io and options. */
 struct job {
     struct io *io;
@@ -221,7 +223,7 @@ static int put_all_files(struct job *job, const struct str *config, struct err *
         status = put_file(job, next, &next, err);
     if (!status && job->plan.files_count > 1)
         status = put_index(job, err);
-    return status ? status : put_text(job, "config.json", config, err);
+    return status ? status : put_text(job, CONFIG_NAME, config, err);
 }
 
 static int open_pieces(struct job *job, const char *owner_id, struct err *err)
@@ -249,6 +251,7 @@ static int convert_to_folder(struct job *job, const char *owner_id, const struct
     const struct convert_checkpoint_options *o = job->options;
     struct io_transaction_options transaction = {.path = o->target,
                                                  .replace = o->force,
+                                                 .commit_record = CONFIG_NAME,
                                                  .owner_id = owner_id,
                                                  .resume =
                                                      o->resume ? IO_RESUME_NOW : IO_RESUME_LATER};

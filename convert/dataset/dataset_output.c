@@ -38,12 +38,11 @@ void output_deinit(struct output *output)
 
 int output_begin_replacement(struct output *output, struct err *err)
 {
-    struct io_transaction_options options = {
-        .path = output->folder, .replace = true, .owner_id = OUTPUT_OWNER};
-    int status = output->io->transactions->begin(output->io, &options, &output->transaction, err);
-    if (!status)
-        strcpy(output->folder, output->io->transactions->staging_path(output->transaction));
-    return status;
+    struct io_transaction_options options = {.path = output->folder,
+                                             .replace = true,
+                                             .commit_record = DATASET_FILE_NAME,
+                                             .owner_id = OUTPUT_OWNER};
+    return output->io->transactions->begin(output->io, &options, &output->transaction, err);
 }
 
 int output_commit_replacement(struct output *output, struct err *err)
@@ -154,8 +153,12 @@ static int begin_shard(struct output *output, struct err *err)
     char name[32], path[IO_PATH_BYTES_MAX];
     shard_name(output_shards_count(output), name, sizeof name);
     int status = io_join_path(output->folder, name, path, err);
-    return status ? status
-                  : shard_writer_open(output->io, path, output->replace, &output->writer, err);
+    if (status)
+        return status;
+    return output->transaction
+               ? shard_writer_open_in(output->io, output->transaction, name, path, &output->writer,
+                                      err)
+               : shard_writer_open(output->io, path, output->replace, &output->writer, err);
 }
 
 /* Whether the field is a PPM whose rows can be read separately. Small files are read whole. */
@@ -284,7 +287,10 @@ int output_commit(struct output *output, struct err *err)
         status = dataset_encode(dataset, &text, err);
     if (!status)
         status = io_join_path(output->folder, DATASET_FILE_NAME, path, err);
-    if (!status)
+    if (!status && output->transaction)
+        status = io_write_transaction_file(output->io, output->transaction, DATASET_FILE_NAME, path,
+                                           text.data, text.bytes, err);
+    else if (!status)
         status = io_write_file(output->io, path, text.data, text.bytes, output->replace, err);
 out:
     str_deinit(&text);

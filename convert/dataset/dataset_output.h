@@ -27,10 +27,9 @@ struct output {
     uint32_t split;
     bool replace;
     char folder[IO_PATH_BYTES_MAX];
-    /* Set while replacing another folder; folder is then the staging path. Else NULL. */
-    struct io_transaction *transaction;
-    struct shard_writer *writer; /* NULL between shards */
-    struct str shards;           /* struct output_shard */
+    struct io_transaction *transaction; /* while replacing another folder; else NULL */
+    struct shard_writer *writer;        /* NULL between shards */
+    struct str shards;                  /* struct output_shard */
     uint32_t fields_count;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
     uint64_t next_item, skipped_count, source_bytes;
@@ -43,7 +42,7 @@ int output_init(struct output *output, struct io *io, const struct source *sourc
 /* Removes an open shard and an uncommitted replacement. */
 void output_deinit(struct output *output);
 
-/* Changes folder to the staging path of a replacement. */
+/* Shards and dataset.json then become files of one transaction. */
 int output_begin_replacement(struct output *output, struct err *err);
 /* Call after output_commit. */
 int output_commit_replacement(struct output *output, struct err *err);

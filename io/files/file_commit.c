@@ -113,7 +113,9 @@ static int check_can_commit(const struct io_transaction *transaction, struct err
             ? "cannot commit an output while one of its files is not finalized"
         : transaction->is_taken_over ? "cannot commit an output that another process took over"
         : transaction->is_lost       ? "cannot commit an output that could not be made durable"
-                                     : NULL;
+        : !transaction->single_file && !transaction->has_record
+            ? "cannot commit a folder without its commit record"
+            : NULL;
     if (!why)
         return 0;
     err_set(err, -EINVAL, "%s", why);

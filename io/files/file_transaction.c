@@ -177,6 +177,9 @@ static int local_transaction_begin(struct io *io, const struct io_transaction_op
     transaction->replace = options->replace;
     transaction->is_resumable = options->resume != IO_RESUME_NO;
     transaction->staging_fd = transaction->temporary = -1;
+    if (options->commit_record)
+        snprintf(transaction->commit_record, sizeof transaction->commit_record, "%s",
+                 options->commit_record);
     const char *name;
     int status = parse_names(transaction, options->path, &name, err);
     if (!status)
@@ -332,13 +335,29 @@ static int add_or_free_file(struct io_transaction *transaction, struct io_file *
     return 0;
 }
 
+/* The commit record is the last file, created when this rank's others are finalized. */
+static int check_order(const struct io_transaction *transaction, const char *name, bool is_record,
+                       struct err *err)
+{
+    if (!transaction->has_record && !(is_record && transaction->open_files))
+        return 0;
+    err_set(err, -EINVAL, "the commit record of an output is not its last file");
+    err_at(err, transaction->final_path, ERR_NO_OFFSET);
+    err_expected(err, "\"%.100s\" last", transaction->commit_record);
+    err_found(err, "\"%.100s\"", transaction->has_record ? name : "an unfinished file");
+    return -EINVAL;
+}
+
 static int local_transaction_create(struct io_transaction *transaction, const char *name,
                                     uint64_t bytes_expected, struct io_file **ret_file,
                                     struct err *err)
 {
     struct io_file *file;
     bool existed = false;
-    int status = new_file(transaction, name, &file, err);
+    bool is_record = *name && strcmp(name, transaction->commit_record) == 0;
+    int status = check_order(transaction, name, is_record, err);
+    if (!status)
+        status = new_file(transaction, name, &file, err);
     if (status)
         return status;
     if (!transaction->single_file)
@@ -349,6 +368,7 @@ static int local_transaction_create(struct io_transaction *transaction, const ch
         status = reserve(file, bytes_expected, err);
     if (status && file->fd >= 0 && !existed && !transaction->is_taken_over)
         unlink(file->path);
+    transaction->has_record |= !status && is_record;
     return add_or_free_file(transaction, file, status, ret_file);
 }
 

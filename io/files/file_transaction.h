@@ -14,11 +14,13 @@ struct io_transaction {
     bool is_lost; /* something is not durable: commit must fail */
     /* is_resumable: others may resume it if this writer dies; is_resumed: a dead one began it */
     bool is_resumable, is_resumed;
+    bool has_record;    /* the commit record was created */
     bool is_taken_over; /* another process locked the staging path first and owns it */
     int staging_fd;     /* of a resumable transaction, locked; else -1 */
     const struct io_temporaries *temporaries;
     int temporary; /* the argument of temporaries->remove */
     struct io_file *open_files;
+    char commit_record[IO_NAME_BYTES_MAX]; /* "": none */
     char final_path[IO_PATH_BYTES_MAX], parent_path[IO_PATH_BYTES_MAX],
         staging_path[IO_PATH_BYTES_MAX];
     char backup_path[IO_PATH_BYTES_MAX]; /* "": remove the replaced output */

@@ -72,6 +72,10 @@ struct shard_writer;
 /* replace: as in io_transaction_options. */
 int shard_writer_open(struct io *io, const char *path, bool replace,
                       struct shard_writer **ret_writer, struct err *err);
+/* Writes the shard as a file of a folder's transaction, which must outlive the writer. Committing
+ * the shard finalizes the file. path: for messages. */
+int shard_writer_open_in(struct io *io, struct io_transaction *transaction, const char *name,
+                         const char *path, struct shard_writer **ret_writer, struct err *err);
 /* A sample is a key, then its fields in byte order of their extensions. Data is copied. */
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
@@ -84,8 +88,8 @@ int shard_writer_add_raw_image(struct shard_writer *writer, const char *extensio
  * deciding when to start the next shard. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);
-/* Writes the end of the archive, index and trailer, and commits. Frees the writer, even on
- * failure. */
+/* Writes the end of the archive, index and trailer, and commits the shard. Frees the writer, even
+ * on failure. */
 int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary,
                         struct err *err);
 void shard_writer_abort(struct shard_writer *writer); /* NULL is fine */

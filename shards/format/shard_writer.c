@@ -25,6 +25,7 @@ static_assert(BUFFER_BYTES % IO_ALIGN_BYTES == 0, "writes are aligned");
 struct shard_writer {
     struct io *io;
     struct io_transaction *transaction;
+    bool is_borrowed; /* the caller's transaction, of a folder */
     struct io_file *file;
     struct io_queue *queue;
     struct shard_index_builder *builder;
@@ -43,8 +44,10 @@ struct shard_writer {
     char last_extension[SHARD_EXTENSION_BYTES_MAX];
 };
 
-int shard_writer_open(struct io *io, const char *path, bool replace,
-                      struct shard_writer **ret_writer, struct err *err)
+/* folder NULL: the shard is the only file of its own transaction. */
+static int open_writer(struct io *io, struct io_transaction *folder, const char *name,
+                       const char *path, bool replace, struct shard_writer **ret_writer,
+                       struct err *err)
 {
     struct shard_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
@@ -67,16 +70,30 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
         status = io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err);
     struct io_transaction_options options = {
         .path = writer->path, .single_file = true, .replace = replace};
-    if (!status)
+    writer->is_borrowed = folder != NULL;
+    writer->transaction = folder;
+    if (!status && !folder)
         status = io->transactions->begin(io, &options, &writer->transaction, err);
     if (!status)
-        status = io->transactions->create(writer->transaction, "", 0, &writer->file, err);
+        status = io->transactions->create(writer->transaction, name, 0, &writer->file, err);
 out:
     if (status)
         shard_writer_abort(writer);
     else
         *ret_writer = writer;
     return status;
+}
+
+int shard_writer_open(struct io *io, const char *path, bool replace,
+                      struct shard_writer **ret_writer, struct err *err)
+{
+    return open_writer(io, NULL, "", path, replace, ret_writer, err);
+}
+
+int shard_writer_open_in(struct io *io, struct io_transaction *transaction, const char *name,
+                         const char *path, struct shard_writer **ret_writer, struct err *err)
+{
+    return open_writer(io, transaction, name, path, false, ret_writer, err);
 }
 
 static int wait_for_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
@@ -290,7 +307,7 @@ static int flush_and_commit(struct shard_writer *writer, struct err *err)
         writer->file = NULL;
         status = writer->io->transactions->finalize(writer->transaction, file, writer->offset, err);
     }
-    if (!status) {
+    if (!status && !writer->is_borrowed) {
         struct io_transaction *transaction = writer->transaction;
         writer->transaction = NULL;
         status = writer->io->transactions->commit(transaction, err);
@@ -324,7 +341,7 @@ void shard_writer_abort(struct shard_writer *writer)
         return;
     if (writer->queue)
         writer->io->ops->queue_close(writer->queue);
-    if (writer->transaction)
+    if (writer->transaction && !writer->is_borrowed)
         writer->io->transactions->abort(writer->transaction);
     shard_index_builder_close(writer->builder);
     hash_stream_close(writer->hash);

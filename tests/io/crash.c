@@ -45,8 +45,11 @@ static int write_folder(struct io *io, const char *text, bool replace, enum io_r
 {
     struct io_queue *queue;
     struct io_transaction *transaction;
-    struct io_transaction_options options = {
-        .path = in_folder("out"), .replace = replace, .owner_id = "me", .resume = resume};
+    struct io_transaction_options options = {.path = in_folder("out"),
+                                             .replace = replace,
+                                             .commit_record = "manifest",
+                                             .owner_id = "me",
+                                             .resume = resume};
     int status = io->ops->queue_open(io, 4, &queue, NULL);
     if (status)
         return status;

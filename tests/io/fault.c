@@ -349,7 +349,7 @@ static void a_transaction_that_lost_a_file_never_commits(void **state)
     struct io_file *output;
     struct err err = {0};
     open_faulty("finalize:eio@1");
-    const struct io_transaction_options options = {.path = in_folder("set")};
+    const struct io_transaction_options options = {.path = in_folder("set"), .commit_record = "b"};
     assert_ok(faulty->transactions->begin(faulty, &options, &transaction, &err), &err);
     for (int i = 0; i < 2; i++) {
         assert_ok(faulty->transactions->create(transaction, i ? "b" : "a", 0, &output, &err), &err);

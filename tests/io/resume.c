@@ -16,8 +16,11 @@ enum { WRITTEN_BYTES = 11 };
 
 static struct io_transaction_options make_options(bool single_file, enum io_resume resume)
 {
-    return (struct io_transaction_options){
-        .path = in_folder("out"), .single_file = single_file, .owner_id = "me", .resume = resume};
+    return (struct io_transaction_options){.path = in_folder("out"),
+                                           .single_file = single_file,
+                                           .commit_record = "manifest",
+                                           .owner_id = "me",
+                                           .resume = resume};
 }
 
 static struct io_file *create(struct io_transaction *transaction, bool single_file,
@@ -112,20 +115,20 @@ static void a_dead_writers_folder_is_resumed(void **state)
     leave_partial_output(false, IO_RESUME_LATER);
     struct io_transaction *transaction = resume_transaction(false);
     assert_int_equal(count_entries(), 1);
-    struct io_file *a = create(transaction, false, "a"), *b = create(transaction, false, "b"),
-                   *c = create(transaction, false, "c");
+    struct io_file *a = create(transaction, false, "a"), *b = create(transaction, false, "b");
     assert_text(a, "closed half");
     assert_text(b, "opened half");
     write_text(a, "closed anew"); /* a finalized file can be written again */
-    write_text(c, "new");
     assert_ok(io->transactions->finalize(transaction, a, WRITTEN_BYTES, &err), &err);
     assert_ok(io->transactions->finalize(transaction, b, 6, &err), &err);
-    assert_ok(io->transactions->finalize(transaction, c, 3, &err), &err);
+    struct io_file *manifest = create(transaction, false, "manifest");
+    write_text(manifest, "new");
+    assert_ok(io->transactions->finalize(transaction, manifest, 3, &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(count_entries(), 1);
     assert_file("out/a", "closed anew");
     assert_file("out/b", "opened");
-    assert_file("out/c", "new");
+    assert_file("out/manifest", "new");
 }
 
 static void a_dead_writers_file_is_resumed(void **state)
@@ -211,8 +214,9 @@ static void a_replaced_file_is_not_resumed(void **state)
     struct io_transaction *transaction = NULL;
     struct io_transaction_options options = make_options(false, IO_RESUME_LATER);
     for (int i = 0; i < 2; i++) {
+        options.commit_record = i == 0 ? "old" : "new";
         assert_ok(io->transactions->begin(io, &options, &transaction, &err), &err);
-        struct io_file *file = create(transaction, false, i == 0 ? "old" : "new");
+        struct io_file *file = create(transaction, false, options.commit_record);
         assert_ok(io->transactions->finalize(transaction, file, 0, &err), &err);
         assert_ok(io->transactions->commit(transaction, &err), &err);
         options.replace = true;

@@ -18,7 +18,7 @@ static void a_folder_is_committed_in_this_order(void **state)
     struct err err = {0};
     syscalls_record(folder);
     struct io_transaction *transaction = transaction_case_begin(&(struct io_transaction_options){
-        .path = in_folder("out"), .owner_id = "run-1", .attempt = 3});
+        .path = in_folder("out"), .commit_record = "train/b", .owner_id = "run-1", .attempt = 3});
     assert_ok(transaction_case_put(transaction, "a", "first", &err), &err);
     assert_ok(transaction_case_put(transaction, "train/b", "second", &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
@@ -95,7 +95,8 @@ static void finalize_sets_the_size(void **state)
     struct err err = {0};
     struct io_file *file;
     struct stat info;
-    struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
+    struct io_transaction *transaction = transaction_case_begin(
+        &(struct io_transaction_options){.path = in_folder("out"), .commit_record = "grown"});
     assert_ok(io->transactions->create(transaction, "cut", 1 << 20, &file, &err), &err);
     assert_ok(io_write_exact(transaction_case_queue, io, file, "cut", 0, "0123456789", 10, &err),
               &err);
@@ -127,8 +128,9 @@ static void replacing_leaves_only_the_new_output(void **state)
             syscalls_fail("renameat2", 0, -EINVAL);
         for (int round = 0; round < 3; round++) {
             const char *texts[] = {"one", "two", "three"};
-            struct io_transaction *transaction = transaction_case_begin(
-                &(struct io_transaction_options){.path = in_folder("out/"), .replace = true});
+            struct io_transaction *transaction =
+                transaction_case_begin(&(struct io_transaction_options){
+                    .path = in_folder("out/"), .replace = true, .commit_record = texts[round]});
             assert_ok(transaction_case_put(transaction, texts[round], texts[round], &err), &err);
             /* the old content stays until the commit */
             if (round > 0)
@@ -151,7 +153,8 @@ static void ranks_join_the_first_ranks_staging_path(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_transaction_options options = {.path = in_folder("out"), .owner_id = "r"};
+    struct io_transaction_options options = {
+        .path = in_folder("out"), .commit_record = "manifest", .owner_id = "r"};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL, *third = NULL;
     assert_ok(
         io->transactions->join(io, &options, io->transactions->staging_path(first), &other, &err),
@@ -166,6 +169,7 @@ static void ranks_join_the_first_ranks_staging_path(void **state)
     assert_int_equal(transaction_case_put(other, "rank-0", "again", &err), -EEXIST);
     io->transactions->leave(other);
     io->transactions->abort(third); /* an abort by a joined rank removes nothing of other ranks */
+    assert_ok(transaction_case_put(first, "manifest", "2 ranks", &err), &err);
     assert_ok(io->transactions->commit(first, &err), &err);
     transaction_case_check_content("out/rank-0", "zero");
     transaction_case_check_content("out/rank-1", "one");
@@ -179,7 +183,7 @@ static void ranks_write_their_ranges_of_one_file(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_transaction_options options = {.path = in_folder("out")};
+    struct io_transaction_options options = {.path = in_folder("out"), .commit_record = "manifest"};
     struct io_transaction *sets[3] = {transaction_case_begin(&options)};
     struct io_file *files[3];
     enum { WRITTEN_BYTES = 2 * IO_ALIGN_BYTES + 10 };
@@ -206,21 +210,43 @@ static void ranks_write_their_ranges_of_one_file(void **state)
         if (r > 0)
             io->transactions->leave(sets[r]);
     }
+    assert_ok(transaction_case_put(sets[0], "manifest", "common", &err), &err);
     assert_ok(io->transactions->commit(sets[0], &err), &err);
     transaction_case_check_content("out/common", text);
+}
+
+static void the_commit_record_is_the_last_file(void **state)
+{
+    (void)state;
+    struct err err = {0};
+    struct io_file *file;
+    struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
+    assert_ok(io->transactions->create(transaction, "a", 0, &file, &err), &err);
+    assert_int_equal(transaction_case_put(transaction, "manifest", "a", &err), -EINVAL);
+    assert_string_equal(err.found, "\"an unfinished file\"");
+    assert_ok(io->transactions->finalize(transaction, file, 0, &err), &err);
+    assert_ok(transaction_case_put(transaction, "manifest", "a", &err), &err);
+    assert_int_equal(transaction_case_put(transaction, "b", "late", &err), -EINVAL);
+    assert_string_equal(err.expected, "\"manifest\" last");
+    assert_ok(io->transactions->commit(transaction, &err), &err);
+    transaction = transaction_case_begin_named("without", NULL);
+    assert_ok(transaction_case_put(transaction, "a", "x", &err), &err);
+    assert_int_equal(io->transactions->commit(transaction, &err), -EINVAL);
+    transaction_case_check_entries("out\n");
 }
 
 static void only_the_first_rank_commits(void **state)
 {
     (void)state;
     struct err err = {0};
-    struct io_transaction_options options = {.path = in_folder("out")};
+    struct io_transaction_options options = {.path = in_folder("out"), .commit_record = "manifest"};
     struct io_transaction *first = transaction_case_begin(&options), *other = NULL;
     assert_ok(
         io->transactions->join(io, &options, io->transactions->staging_path(first), &other, &err),
         &err);
     assert_int_equal(io->transactions->commit(other, &err), -EINVAL);
     assert_false(transaction_case_exists("out"));
+    assert_ok(transaction_case_put(first, "manifest", "alone", &err), &err);
     assert_ok(io->transactions->commit(first, &err), &err);
     assert_true(transaction_case_exists("out"));
 }
@@ -240,7 +266,7 @@ static void a_sweep_spares_its_owners_files_and_complete_steps(void **state)
         0);
     /* b, c, and three without an owner */
     assert_int_equal(io->transactions->sweep(io, folder, "run", NULL, &err), 5);
-    assert_ok(transaction_case_put(a, "file", "x", &err), &err);
+    assert_ok(transaction_case_put(a, "manifest", "x", &err), &err);
     assert_ok(io->transactions->commit(a, &err), &err);
     transaction_case_check_entries(".hidden\n.tmpx\nstep-00000500\nstep-00001000\n");
     assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, &err), 0);
@@ -261,10 +287,11 @@ static void a_sweep_removes_only_known_names(void **state)
     struct err err = {0};
     struct io_transaction *x = transaction_case_begin_named("x", "run-1"),
                           *y = transaction_case_begin_named("y", "run-1");
+    assert_ok(transaction_case_put(x, "manifest", "x", &err), &err);
     assert_int_equal(test_run("cd '%s' && mkdir .tmp-x .tmp-mine", folder), 0);
     assert_int_equal(io->transactions->sweep(io, folder, NULL, has_prefix_x, &err), 1);
     assert_true(io->transactions->commit(x, &err) < 0);
-    assert_ok(transaction_case_put(y, "file", "y", &err), &err);
+    assert_ok(transaction_case_put(y, "manifest", "y", &err), &err);
     assert_ok(io->transactions->commit(y, &err), &err);
     transaction_case_check_entries(".tmp-mine\n.tmp-x\ny\n");
 }
@@ -282,6 +309,7 @@ int main(void)
         CASE(replacing_leaves_only_the_new_output),
         CASE(ranks_join_the_first_ranks_staging_path),
         CASE(ranks_write_their_ranges_of_one_file),
+        CASE(the_commit_record_is_the_last_file),
         CASE(only_the_first_rank_commits),
         CASE(a_sweep_spares_its_owners_files_and_complete_steps),
         CASE(a_sweep_removes_only_known_names),

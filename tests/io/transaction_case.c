@@ -39,8 +39,8 @@ struct io_transaction *transaction_case_begin(const struct io_transaction_option
 
 struct io_transaction *transaction_case_begin_named(const char *name, const char *owner_id)
 {
-    return transaction_case_begin(
-        &(struct io_transaction_options){.path = in_folder(name), .owner_id = owner_id});
+    return transaction_case_begin(&(struct io_transaction_options){
+        .path = in_folder(name), .commit_record = "manifest", .owner_id = owner_id});
 }
 
 int transaction_case_put(struct io_transaction *transaction, const char *name, const char *text,

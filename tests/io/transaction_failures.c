@@ -36,7 +36,7 @@ static void an_open_file_prevents_the_commit(void **state)
     struct err err = {0};
     struct io_file *file;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(io->transactions->create(transaction, "a", 10, &file, &err), &err);
+    assert_ok(io->transactions->create(transaction, "manifest", 10, &file, &err), &err);
     assert_int_equal(io->transactions->commit(transaction, &err), -EINVAL);
     transaction_case_check_entries("");
 }
@@ -47,13 +47,13 @@ static void a_failed_fsync_is_not_retried_and_fails_the_transaction(void **state
     struct err err = {0};
     struct io_file *file;
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(io->transactions->create(transaction, "a", 0, &file, &err), &err);
-    assert_ok(io_write_exact(transaction_case_queue, io, file, "a", 0, "x", 1, &err), &err);
+    assert_ok(io->transactions->create(transaction, "manifest", 0, &file, &err), &err);
+    assert_ok(io_write_exact(transaction_case_queue, io, file, "manifest", 0, "x", 1, &err), &err);
     syscalls_fail("fsync", 1, -EIO);
     syscalls_record(folder);
     assert_int_equal(io->transactions->finalize(transaction, file, 1, &err), -EIO);
-    assert_string_equal(syscalls_recorded(), "fsync .tmp-out-0-0-NONCE/a\n");
-    assert_non_null(strstr(err.path, "/a"));
+    assert_string_equal(syscalls_recorded(), "fsync .tmp-out-0-0-NONCE/manifest\n");
+    assert_non_null(strstr(err.path, "/manifest"));
     assert_int_equal(io->transactions->commit(transaction, &err), -EINVAL);
     transaction_case_check_entries("");
 }
@@ -76,7 +76,9 @@ static void a_failure_at_any_operation_leaves_no_output(void **state)
             syscalls_reset();
             syscalls_fail(calls[c], nth, code);
             int status = io->transactions->begin(
-                io, &(struct io_transaction_options){.path = in_folder("out")}, &transaction, &err);
+                io,
+                &(struct io_transaction_options){.path = in_folder("out"), .commit_record = "c"},
+                &transaction, &err);
             if (!status)
                 status = transaction_case_put(transaction, "a", "text", &err);
             if (!status)
@@ -125,7 +127,7 @@ static void an_interrupted_call_is_retried(void **state)
         syscalls_reset();
         struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
         syscalls_fail(calls[c], 1, -EINTR);
-        assert_ok(io->transactions->create(transaction, "a", 100, &file, &err), &err);
+        assert_ok(io->transactions->create(transaction, "manifest", 100, &file, &err), &err);
         assert_ok(io_write_exact(transaction_case_queue, io, file, "a", 0, "x", 1, &err), &err);
         assert_ok(io->transactions->finalize(transaction, file, 1, &err), &err);
         assert_ok(io->transactions->commit(transaction, &err), &err);
@@ -167,16 +169,16 @@ static void a_failed_replacement_restores_the_old_output(void **state)
     (void)state;
     struct err err = {0};
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(transaction_case_put(transaction, "a", "old", &err), &err);
+    assert_ok(transaction_case_put(transaction, "manifest", "old", &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
-    transaction = transaction_case_begin(
-        &(struct io_transaction_options){.path = in_folder("out"), .replace = true});
+    transaction = transaction_case_begin(&(struct io_transaction_options){
+        .path = in_folder("out"), .replace = true, .commit_record = "b"});
     assert_ok(transaction_case_put(transaction, "b", "new", &err), &err);
     syscalls_refuse_rename_flags();
     syscalls_fail("rename", 2, -EIO);
     assert_int_equal(io->transactions->commit(transaction, &err), -EIO);
     assert_int_equal(syscalls_failed_count(), 1);
-    transaction_case_check_content("out/a", "old");
+    transaction_case_check_content("out/manifest", "old");
     transaction_case_check_entries("out\n");
 }
 
@@ -185,16 +187,19 @@ static void an_unremovable_old_step_is_left_to_the_sweep(void **state)
     (void)state;
     struct err err = {0};
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(transaction_case_put(transaction, "a", "old", &err), &err);
+    assert_ok(transaction_case_put(transaction, "manifest", "old", &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
-    transaction = transaction_case_begin(&(struct io_transaction_options){
-        .path = in_folder("out"), .replace = true, .backup = in_folder("aside-out")});
+    transaction =
+        transaction_case_begin(&(struct io_transaction_options){.path = in_folder("out"),
+                                                                .replace = true,
+                                                                .backup = in_folder("aside-out"),
+                                                                .commit_record = "b"});
     assert_ok(transaction_case_put(transaction, "b", "new", &err), &err);
     syscalls_fail("rename", 1, -EIO);
     assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(syscalls_failed_count(), 1);
     transaction_case_check_content("out/b", "new");
-    assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/a)\" = old", folder), 0);
+    assert_int_equal(test_run("test \"$(cat '%s'/.tmp-*/manifest)\" = old", folder), 0);
     assert_int_equal(io->transactions->sweep(io, folder, NULL, NULL, &err), 1);
     transaction_case_check_entries("out\n");
 }
@@ -205,12 +210,12 @@ static void commits_work_without_renameat2_flags(void **state)
     struct err err = {0};
     syscalls_fail("renameat2", 0, -EINVAL);
     struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-    assert_ok(transaction_case_put(transaction, "a", "text", &err), &err);
+    assert_ok(transaction_case_put(transaction, "manifest", "text", &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_ok(io_write_file(io, in_folder("file"), "text", 4, false, &err), &err);
     assert_int_equal(io_write_file(io, in_folder("file"), "other", 5, false, &err), -EEXIST);
     assert_int_equal(syscalls_failed_count(), 2);
-    transaction_case_check_content("out/a", "text");
+    transaction_case_check_content("out/manifest", "text");
     transaction_case_check_content("file", "text");
     transaction_case_check_entries("file\nout\n");
 }
@@ -229,7 +234,7 @@ static void a_dead_owners_late_commit_fails_after_the_sweep(void **state)
     assert_true(io->transactions->finalize(late, file, 0, &err) < 0);
     io->transactions->abort(late);
     struct io_transaction *later = transaction_case_begin_named("out", "dead");
-    assert_ok(transaction_case_put(later, "a", "old", &err), &err);
+    assert_ok(transaction_case_put(later, "manifest", "old", &err), &err);
     assert_int_equal(io->transactions->sweep(io, folder, "new", NULL, &err), 1);
     assert_true(io->transactions->commit(later, &err) < 0);
     transaction_case_check_entries("");

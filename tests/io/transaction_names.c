@@ -19,7 +19,8 @@ static void existing_names_are_refused_at_begin_and_commit(void **state)
     struct err err = {0};
     for (int single = 0; single < 2; single++) {
         const char *name = single ? "file" : "out";
-        struct io_transaction_options options = {.path = in_folder(name), .single_file = single};
+        struct io_transaction_options options = {
+            .path = in_folder(name), .single_file = single, .commit_record = "a"};
         struct io_transaction *transaction = transaction_case_begin(&options), *second = NULL;
         assert_ok(transaction_case_put(transaction, single ? "" : "a", "mine", &err), &err);
         test_write_file(in_folder(name), "somebody else's", 15); /* in the meantime */
@@ -41,10 +42,10 @@ static void an_empty_folder_of_the_final_name_is_refused_too(void **state)
         if (unsupported)
             syscalls_fail("renameat2", 0, -EINVAL);
         struct io_transaction *transaction = transaction_case_begin_named("out", NULL);
-        assert_ok(transaction_case_put(transaction, "a", "mine", &err), &err);
+        assert_ok(transaction_case_put(transaction, "manifest", "mine", &err), &err);
         assert_int_equal(mkdir(in_folder("out"), 0777), 0);
         assert_int_equal(io->transactions->commit(transaction, &err), -EEXIST);
-        assert_false(transaction_case_exists("out/a"));
+        assert_false(transaction_case_exists("out/manifest"));
         assert_int_equal(rmdir(in_folder("out")), 0);
         transaction_case_check_entries("");
     }
@@ -167,8 +168,8 @@ static void a_transaction_of_a_relative_path_stays_in_its_folder(void **state)
     assert_int_equal(chdir(folder), 0);
     assert_ok(io_write_file(io, "plain", "x", 1, false, &err), &err);
     assert_ok(io_write_file(io, "file:url", "y", 1, false, &err), &err);
-    struct io_transaction *transaction =
-        transaction_case_begin(&(struct io_transaction_options){.path = "set"});
+    struct io_transaction *transaction = transaction_case_begin(
+        &(struct io_transaction_options){.path = "set", .commit_record = "sub/a"});
     assert_ok(transaction_case_put(transaction, "sub/a", "z", &err), &err);
     assert_ok(io->transactions->commit(transaction, &err), &err);
     assert_int_equal(chdir(before), 0);
