@@ -17,16 +17,21 @@
  * Reads are short only at the end of the file (the engine retries after short reads, -EINTR and
  * -EAGAIN); writes are complete or fail.
  *
- * Durability of a transaction, as numbered invariants that the crash sweep tests:
- *   1. begin creates a private staging folder `.tmp-*` next to the final name and makes it durable.
- *      (A single file is its own staging path, created by create.)
- *   2. create fails if the name exists in the transaction (O_EXCL). finalize returns only when the
- *      bytes are durable and the size is final. A failed fsync is never retried: the transaction
- *      is lost.
- *   3. Everything finalized is durable before the final name appears. The name appears atomically
- *      (a rename that replaces only on request) and is durable when commit returns.
- *   4. An output under its final name is complete. The owner of a folder may sweep all temporary
- *      names (io_parse_temporary) in it.
+ * A store of objects has no rename, no append and no kernel locks, so callers rely only on these
+ * invariants, which the crash sweep tests with the local backend:
+ *   1. begin chooses a place for the files that no other transaction has: its name contains owner,
+ *      attempt and a random nonce. (Files: a staging folder `.tmp-*` next to the final name; a
+ *      single file is its own. Store: keys with the nonce.)
+ *   2. create fails if the name exists in the transaction. finalize returns only when the bytes are
+ *      durable and the size is final; the bytes of the commit record may become durable at commit.
+ *      If it fails, the transaction is lost. (Files: a failed fsync is never retried, because the
+ *      next one may falsely succeed.)
+ *   3. Everything else is durable before the output appears. It appears by one conditional
+ *      operation, which replaces only on request, and is durable when commit returns. (Files: a
+ *      rename. Store: the write of the commit record, or of the single file, on the condition that
+ *      the key is absent or holds the object to be replaced.)
+ *   4. An output under its final name is complete. The owner of a folder may sweep what uncommitted
+ *      transactions left in it, and their later commits fail.
  *   5. A transaction that resumes another one (IO_RESUME_NOW) keeps these invariants: its own
  *      finalize makes the inherited files durable.
  *
@@ -109,14 +114,14 @@ struct io_identity {
 struct io_stat {
     enum io_entry_kind kind;
     uint64_t size_bytes;
-    uint64_t mtime_ns;
+    uint64_t mtime_ns; /* by the storage's clock: for ages, not to detect changes */
     struct io_identity identity;
 };
 
 enum io_lock_kind {
     IO_LOCK_AUTO,   /* a kernel lock on this machine's own file systems, else a lease */
-    IO_LOCK_KERNEL, /* the kernel releases the lock when the owner dies */
-    /* the owner renews a numbered record; for storage shared by machines */
+    IO_LOCK_KERNEL, /* files only: the kernel releases the lock when the owner dies */
+    /* the owner renews a record by conditional creation; for storage shared by machines */
     IO_LOCK_LEASE,
 };
 
@@ -125,11 +130,11 @@ struct io_lock_options {
     uint64_t period_ns; /* heartbeat period of a lease; 0: 5 s */
 };
 
-/* Whether a later transaction may continue this one if its writer dies. */
+/* Whether a later transaction may continue this one if its writer dies. To a backend that cannot
+ * resume, all are IO_RESUME_NO: callers also work if nothing is inherited. */
 enum io_resume {
     IO_RESUME_NO,
-    /* A later IO_RESUME_NOW may continue it. A kernel lock protects a live writer's staging
-     * path. */
+    /* A later IO_RESUME_NOW may continue it, but not while the writer is alive. */
     IO_RESUME_LATER,
     /* Also continues a dead writer's transaction with the same path, single_file, owner_id and
      * attempt, if there is one (-EBUSY: its writer is alive). Its files keep their contents; create
@@ -142,14 +147,15 @@ struct io_transaction_options {
     bool single_file; /* create takes its name as "" */
     /* Replace an existing output; otherwise begin and commit fail with -EEXIST. */
     bool replace;
-    /* The replaced folder is renamed to this sibling, replacing any previous backup. NULL: it is
-     * removed. If the rename fails, the folder keeps a temporary name and the commit succeeds. */
+    /* The replaced folder is kept under this sibling's name, replacing any previous backup. NULL:
+     * it is removed. If it cannot be kept there, it gets a temporary name and the commit
+     * succeeds. */
     const char *backup;
-    /* A folder's last file, created when all others are finalized. It describes the others, and
-     * without it they are worth nothing. Required to commit a folder. */
+    /* A folder's last file, created when all others are finalized; without it, readers reject the
+     * folder. Required to commit a folder. */
     const char *commit_record;
-    const char *owner_id; /* part of the temporary name, for sweeps; NULL: "0" */
-    uint64_t attempt;     /* part of the temporary name */
+    const char *owner_id; /* part of temporary names, for sweeps; NULL: "0" */
+    uint64_t attempt;     /* part of temporary names */
     enum io_resume resume;
 };
 
@@ -159,6 +165,9 @@ struct io_ops {
     const char *name;   /* engine name for statistics and doctor: "threads", "io_uring" */
     const char *scheme; /* URL scheme: "file" */
 
+    /* Reads return the state that was opened, or fail with -ESTALE if it was replaced or removed
+     * and the storage did not keep it. (A local file that is written in place shows the changes.)
+     */
     int (*file_open)(struct io *io, const char *path, struct io_file **ret_file, struct err *err);
     void (*file_close)(struct io_file *file);
     uint64_t (*file_size)(const struct io_file *file); /* bytes, as of file_open */
@@ -194,14 +203,15 @@ struct io_name_ops {
     int (*resolve)(struct io *io, const char *path, char *full_path, struct err *err);
     int (*stat)(struct io *io, const char *path, struct io_stat *ret_stat, struct err *err);
     /* Lists a folder without "." and "..", in byte order of the names. A nonzero result of the
-     * callback ends the listing and is returned. */
+     * callback ends the listing and is returned. A folder may be listed that is only the remains of
+     * an uncommitted transaction or of a removal; it has no commit record. */
     int (*list)(struct io *io, const char *path,
                 int (*entry)(void *context, const struct io_entry *entry), void *context,
                 struct err *err);
-    /* Creates missing parents too; succeeds if the folder exists. */
+    /* Creates missing parents too; succeeds if the folder exists. Without effect on a store. */
     int (*make_folder)(struct io *io, const char *path, struct err *err);
-    /* Removes a file, or a folder with its contents. A folder is renamed first, so it never appears
-     * partly removed. */
+    /* Removes a file, or a folder with its contents. A folder that readers still see is complete:
+     * it is renamed first, or its commit record is removed first. */
     int (*remove)(struct io *io, const char *path, struct err *err);
 };
 
@@ -209,14 +219,19 @@ struct io_name_ops {
 struct io_transaction_ops {
     int (*begin)(struct io *io, const struct io_transaction_options *options,
                  struct io_transaction **ret_transaction, struct err *err);
-    /* Joins another rank's transaction. This rank must see the staging path. */
+    /* Joins another rank's transaction. Fails with -ENOENT if this rank does not see the same
+     * storage. */
     int (*join)(struct io *io, const struct io_transaction_options *options,
                 const char *staging_path, struct io_transaction **ret_transaction, struct err *err);
-    /* The path for ranks that join; lives as long as the transaction. */
+    /* Below this path, until commit or abort, the finalized files can be opened by name; a single
+     * file is the path itself. Other ranks join by it. Has less than IO_PATH_BYTES_MAX bytes, and
+     * lives as long as the transaction. */
     const char *(*staging_path)(const struct io_transaction *transaction);
-    /* Creates a file (or continues a dead writer's, see IO_RESUME_NOW) for IO_WRITE requests and,
-     * until it is finalized, for IO_READ requests. name: plain names joined by "/"; missing folders
-     * are created. bytes_expected reserves space (0: unknown). The transaction owns the file. */
+    /* Creates a file for IO_WRITE requests, or continues a dead writer's (IO_RESUME_NOW), which
+     * also accepts IO_READ requests until it is finalized. Each byte is written at most once,
+     * except over inherited ones: a store gathers the writes into parts. name: plain names joined
+     * by "/"; missing folders are created. bytes_expected reserves space (0: unknown). The
+     * transaction owns the file. */
     int (*create)(struct io_transaction *transaction, const char *name, uint64_t bytes_expected,
                   struct io_file **ret_file, struct err *err);
     /* Opens another rank's file, to write other parts of it. Two ranks must not write to the same
@@ -227,17 +242,18 @@ struct io_transaction_ops {
     /* Closes the file, even on failure. */
     int (*finalize)(struct io_transaction *transaction, struct io_file *file, uint64_t final_bytes,
                     struct err *err);
-    /* Frees the transaction, even on failure. A failed commit removes the output, unless only the
-     * fsync after the rename failed: then the output is complete under its name but may not survive
-     * a power loss. -EINVAL: files are not finalized or were lost. */
+    /* Frees the transaction, even on failure. A failed commit removes the output, unless it cannot
+     * know whether the output appeared durably (files: the fsync after the rename failed; store: no
+     * answer arrived): then a complete output may exist. -EINVAL: files are not finalized or were
+     * lost, or the commit record is missing. */
     int (*commit)(struct io_transaction *transaction, struct err *err);
     /* Removes the output and frees the transaction; NULL is fine. After join, the same as leave. */
     void (*abort)(struct io_transaction *transaction);
     /* Frees the transaction but commits and removes nothing: for ranks that joined, and for a
      * writer whose transaction others may resume (io_resume). */
     void (*leave)(struct io_transaction *transaction);
-    /* Removes the folder's temporaries, except those of owner_id and those that is_ours rejects
-     * (NULL: no exceptions). Returns their number, or -errno. */
+    /* Removes what uncommitted transactions left in the folder, except those of owner_id and entry
+     * names that is_ours rejects (NULL: no exceptions). Returns their number, or -errno. */
     int (*sweep)(struct io *io, const char *folder, const char *owner_id,
                  bool (*is_ours)(const char *entry_name), struct err *err);
 };
