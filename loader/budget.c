@@ -81,8 +81,8 @@ static uint64_t list_memory(const struct loader *loader)
     return sizeof(struct load_slot) +
            items *
                (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
-           pieces * (sizeof(struct load_piece) + sizeof(struct sorted_piece) +
-                     sizeof(struct load_chunk) + (is_bytes ? sizeof(struct batch_bytes) : 0));
+           pieces * (sizeof(struct load_piece) + sizeof(struct load_chunk) +
+                     (is_bytes ? sizeof(struct batch_bytes) : 0));
 }
 
 static struct costs estimate_costs(const struct loader *loader)
@@ -134,12 +134,9 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     slot->items = allocate(items, sizeof *slot->items);
     slot->load_items = allocate(items, sizeof *slot->load_items);
     slot->pieces = allocate(pieces, sizeof *slot->pieces);
-    slot->sorted_pieces = allocate(pieces, sizeof *slot->sorted_pieces);
-    slot->chunks = allocate(pieces, sizeof *slot->chunks);
     slot->bytes =
         allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
-    if (!slot->items || !slot->load_items || !slot->pieces || !slot->sorted_pieces ||
-        !slot->chunks || !slot->bytes)
+    if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes)
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
                        items);
     if (memory->slot_bytes == 0)
@@ -157,7 +154,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     struct memory_budget *memory = &loader->memory;
     struct reader *reader = &loader->reader;
     uint32_t slots = loader->slots_count;
-    uint64_t items = loader->options.batching.micro;
+    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     memory->arena.capacity_bytes = arena_bytes; /* for loader_budget_deinit */
     int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
                                                 arena_bytes, &memory->arena_memory, err);
@@ -168,11 +165,13 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     loader->pool.work_capacity = (uint32_t)(slots * items);
     loader->pool.work = allocate(loader->pool.work_capacity, sizeof *loader->pool.work);
     reader->completed_requests = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->completed_requests);
+    reader->sorted_pieces = allocate(pieces, sizeof *reader->sorted_pieces);
     loader->consumer.quarantine =
         allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
     loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
     if (!loader->slots || !memory->spare_slots || !loader->pool.work ||
-        !reader->completed_requests || !loader->consumer.quarantine || !loader->consumer.reasons ||
+        !reader->completed_requests || !reader->sorted_pieces || !loader->consumer.quarantine ||
+        !loader->consumer.reasons || chunk_pool_init(&reader->chunks, slots * pieces) ||
         read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
@@ -253,17 +252,17 @@ int loader_budget_init(struct loader *loader, struct err *err)
 void loader_budget_deinit(struct loader *loader)
 {
     struct memory_budget *memory = &loader->memory;
+    struct chunk_pool *chunks = &loader->reader.chunks;
+    for (uint64_t i = 0; i < chunks->chunks_count; i++)
+        if (chunks->chunks[i].own_memory)
+            chunk_free_memory(memory, &chunks->chunks[i]);
+    chunk_pool_deinit(chunks);
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
         slot_release_memory(loader, slot);
-        for (uint32_t k = 0; k < slot->chunks_count; k++)
-            if (slot->chunks[k].own_memory)
-                chunk_free_memory(memory, &slot->chunks[k]);
         free(slot->items);
         free(slot->load_items);
         free(slot->pieces);
-        free(slot->sorted_pieces);
-        free(slot->chunks);
         free(slot->bytes);
     }
     for (uint32_t i = 0; i < memory->spare_count; i++)
@@ -277,6 +276,7 @@ void loader_budget_deinit(struct loader *loader)
     free(memory->spare_slots);
     free(loader->pool.work);
     free(loader->reader.completed_requests);
+    free(loader->reader.sorted_pieces);
     free(loader->consumer.quarantine);
     free(loader->consumer.reasons);
 }

@@ -107,7 +107,7 @@ static void decode_item(struct load_worker *worker, struct load_slot *slot, uint
         return;
     if (!load->is_bad) {
         for (uint32_t k = 0; k < load->pieces_count; k++)
-            worker->pieces[k] = slot->pieces[(size_t)i * loader->pieces_max + k].view;
+            worker->pieces[k] = loader_pieces(loader, slot, i)[k].view;
         int status = item_decode(worker, slot, i, load->shard, slot->items[i].ref, worker->pieces,
                                  load->pieces_count, &err);
         if (!status)
@@ -138,14 +138,8 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
 {
     struct load_slot *slot = work->slot;
     uint32_t i = work->item;
-    const struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
-    if (loader->options.decode != LOADER_BYTES) {
-        for (uint32_t k = 0; k < slot->load_items[i].pieces_count; k++) {
-            struct load_chunk *chunk = &slot->chunks[pieces[k].chunk];
-            if (pieces[k].view.read_bytes > 0 && --chunk->users == 0)
-                chunk_free_memory(&loader->memory, chunk);
-        }
-    }
+    if (loader->options.decode != LOADER_BYTES)
+        slot_release_chunks(loader, slot, i);
     loader->pool.decoding_count--;
     slot->items_left--;
 }

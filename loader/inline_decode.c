@@ -47,7 +47,7 @@ static bool decode_item(const struct loader *loader, const struct load_work *wor
 {
     struct load_slot *slot = work->slot;
     const struct load_item *load = &slot->load_items[work->item];
-    const struct load_piece *pieces = &slot->pieces[(size_t)work->item * loader->pieces_max];
+    const struct load_piece *pieces = loader_pieces(loader, slot, work->item);
     struct view_piece views[SHARD_FIELDS_MAX];
     struct err err;
     if (load->is_bad || load->has_failed)

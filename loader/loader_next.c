@@ -212,12 +212,13 @@ void loader_release(struct loader *loader, const struct batch *batch)
 {
     static_assert(offsetof(struct load_slot, batch) == 0, "a batch is where its slot is");
     struct load_slot *slot = (struct load_slot *)batch;
+    uint32_t items_count = batch->items_count;
     slot_clear(loader, slot);
-    if (loader->options.decode == LOADER_BYTES)
-        for (uint32_t i = 0; i < slot->chunks_issued; i++)
-            chunk_free_memory(&loader->memory, &slot->chunks[i]);
     pthread_mutex_lock(&loader->mutex);
     assert(!slot->is_released);
+    if (loader->options.decode == LOADER_BYTES)
+        for (uint32_t i = 0; i < items_count; i++)
+            slot_release_chunks(loader, slot, i);
     slot_release_memory(loader, slot);
     slot->is_released = true;
     loader->releases_count++;

@@ -10,8 +10,10 @@
 #ifndef MILLRACE_LOADER_MEMORY_BUDGET_H
 #define MILLRACE_LOADER_MEMORY_BUDGET_H
 
+#include "loader/chunks.h"
 #include "loader/parts/read_arena.h"
-#include "loader/slots.h"
+
+#include <stdatomic.h>
 
 #include <pthread.h>
 

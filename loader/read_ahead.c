@@ -66,7 +66,7 @@ void reader_end_run(struct loader *loader, struct load_slot *slot, const struct 
 /* Requires the mutex. Queues items that need no reading. */
 static void add_complete_items(struct loader *loader, struct load_slot *slot)
 {
-    if (slot->chunks_left == 0)
+    if (slot->pieces_left == 0)
         slot->read_done_ns = clock_now_ns();
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         if (slot->load_items[i].pieces_left == 0)
@@ -108,7 +108,7 @@ static bool defer_slot(struct loader *loader, struct load_slot *slot,
     return true;
 }
 
-struct load_slot *reader_begin_slot(struct loader *loader)
+bool reader_begin_slot(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
@@ -123,9 +123,10 @@ struct load_slot *reader_begin_slot(struct loader *loader)
                                          .releases_count = loader->releases_count,
                                          .share = next_files_share(loader)};
     uint64_t merge_gap_bytes = inline_decode_gap_bytes(reader);
+    chunk_pool_reclaim(&reader->chunks);
     pthread_mutex_unlock(&loader->mutex);
     if (state != READER_RUNNING)
-        return NULL;
+        return false;
     struct plan_micro micro;
     if (!plan_next(&reader->plan, &micro)) {
         pthread_mutex_lock(&loader->mutex);
@@ -134,19 +135,20 @@ struct load_slot *reader_begin_slot(struct loader *loader)
         if (loader->consumer.is_waiting)
             pthread_cond_signal(&loader->consumer.wake);
         pthread_mutex_unlock(&loader->mutex);
-        return NULL;
+        return false;
     }
     struct load_slot *slot = loader_slot(loader, loader->planned);
     uint64_t first, stride;
     uint32_t items = plan_item_positions(&reader->plan, &micro, &first, &stride);
     slot_begin(slot, &micro, items);
-    slot->merge_gap_bytes = merge_gap_bytes;
     struct err err;
     uint64_t began_ns = trace_begin(reader->track);
-    int status = read_plan_slot(loader, slot, first, stride, before.share, &err);
+    int status = read_plan_items(loader, slot, first, stride, before.share, &err);
+    if (!status)
+        read_plan_chunks(loader, slot, merge_gap_bytes);
     trace_end_with_value(reader->track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
-        return NULL;
+        return false;
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
     if (status)
@@ -154,5 +156,5 @@ struct load_slot *reader_begin_slot(struct loader *loader)
     else
         add_complete_items(loader, slot);
     pthread_mutex_unlock(&loader->mutex);
-    return status ? NULL : slot;
+    return !status;
 }

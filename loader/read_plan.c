@@ -12,7 +12,8 @@ static bool is_read_before(const struct sorted_piece *a, const struct sorted_pie
 {
     if (a->shard != b->shard)
         return a->shard < b->shard;
-    return a->offset != b->offset ? a->offset < b->offset : a->piece < b->piece;
+    uint64_t a_offset = a->piece->view.read_offset, b_offset = b->piece->view.read_offset;
+    return a_offset != b_offset ? a_offset < b_offset : a->piece < b->piece;
 }
 
 static void sift_down(struct sorted_piece *list, uint32_t root, uint32_t count)
@@ -43,43 +44,39 @@ static void sort_pieces(struct sorted_piece *list, uint32_t count)
 
 /* True if the chunk ending at chunk_end may grow to `end`, the end of the next piece. The
  * chunk's size is limited, except that a small field may join a large one of the same sample. */
-static bool fits_chunk(const struct loader *loader, const struct load_slot *slot,
-                       const struct load_chunk *chunk, uint64_t chunk_end,
-                       const struct load_piece *piece, uint64_t end)
+static bool fits_chunk(const struct loader *loader, const struct load_chunk *chunk,
+                       uint64_t chunk_end, const struct load_piece *piece, uint64_t end)
 {
     if (end <= chunk_end || end - chunk->request.offset <= loader->reader.chunk_bytes_max)
         return true;
-    const struct load_piece *first = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
-    return first->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
+    return chunk->first_waiting->item == piece->item && end <= chunk_end + LOADER_MERGE_GAP_BYTES;
 }
 
-static void merge_into_chunks(const struct loader *loader, struct load_slot *slot)
+static void merge_into_chunks(struct loader *loader, const struct load_slot *slot,
+                              uint64_t gap_bytes)
 {
+    struct reader *reader = &loader->reader;
     struct load_chunk *chunk = NULL;
     uint64_t chunk_shard = 0, chunk_end = 0;
-    for (uint32_t i = 0; i < slot->sorted_pieces_count; i++) {
-        const struct sorted_piece *order = &slot->sorted_pieces[i];
-        struct load_piece *piece = &slot->pieces[order->piece];
-        uint64_t begin = order->offset, end = begin + piece->view.read_bytes;
-        bool joins = chunk && chunk_shard == order->shard &&
-                     begin <= chunk_end + slot->merge_gap_bytes &&
-                     fits_chunk(loader, slot, chunk, chunk_end, piece, end);
+    for (uint32_t i = 0; i < reader->sorted_pieces_count; i++) {
+        uint64_t shard = reader->sorted_pieces[i].shard;
+        struct load_piece *piece = reader->sorted_pieces[i].piece;
+        uint64_t begin = piece->view.read_offset, end = begin + piece->view.read_bytes;
+        bool joins = chunk && chunk_shard == shard && begin <= chunk_end + gap_bytes &&
+                     fits_chunk(loader, chunk, chunk_end, piece, end);
         if (!joins) {
-            chunk = &slot->chunks[slot->chunks_count++];
-            *chunk = (struct load_chunk){.slot = slot, .first_piece = i};
+            chunk = chunk_take(&reader->chunks);
             chunk->request = (struct io_request){
-                .kind = IO_READ, .offset = begin, .flags = loader->reader.flags, .user = chunk};
+                .kind = IO_READ, .offset = begin, .flags = reader->flags, .user = chunk};
             chunk->request.file = slot->load_items[piece->item].shard->file;
-            chunk_shard = order->shard;
+            chunk_list_append(&reader->unissued, chunk);
+            chunk_shard = shard;
             chunk_end = begin;
         }
         chunk_end = end > chunk_end ? end : chunk_end;
         chunk->request.bytes = chunk_end - chunk->request.offset;
-        chunk->pieces_count++;
-        chunk->users++;
-        piece->chunk = slot->chunks_count - 1;
+        chunk_join(chunk, piece);
     }
-    slot->chunks_left = slot->chunks_count;
 }
 
 /* Looks up the sample's shard, key and pieces. Marks the sample as bad, or returns a failure
@@ -98,7 +95,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
         return status;
     }
     item->key = shard_index_key(load->shard->index, load->location.member, &item->key_bytes);
-    struct load_piece *pieces = &slot->pieces[(size_t)i * loader->pieces_max];
+    struct load_piece *pieces = loader_pieces(loader, slot, i);
     struct view_piece views[SHARD_FIELDS_MAX];
     uint32_t count;
     status = view_pieces(view, load->shard, load->location, item->ref, views, &count, err);
@@ -106,21 +103,16 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
         return status;
     load->pieces_count = count;
     for (uint32_t k = 0; k < count; k++) {
-        pieces[k] = (struct load_piece){.view = views[k], .item = i};
+        pieces[k] = (struct load_piece){.view = views[k], .slot = slot, .item = i};
         pieces[k].view.data = no_bytes;
-        if (views[k].read_bytes == 0)
-            continue;
-        load->pieces_left++;
-        slot->sorted_pieces[slot->sorted_pieces_count++] =
-            (struct sorted_piece){.shard = load->location.shard,
-                                  .offset = views[k].read_offset,
-                                  .piece = (uint32_t)(i * loader->pieces_max + k)};
+        load->pieces_left += views[k].read_bytes > 0;
     }
+    slot->pieces_left += load->pieces_left;
     return 0;
 }
 
-static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64_t first,
-                           uint64_t stride, enum open_files_fraction share, struct err *err)
+int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                    enum open_files_fraction share, struct err *err)
 {
     uint32_t epoch = slot->micro.epoch;
     uint64_t samples = loader->order.samples;
@@ -145,13 +137,24 @@ static int plan_slot_items(struct loader *loader, struct load_slot *slot, uint64
     return 0;
 }
 
-int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   enum open_files_fraction share, struct err *err)
+static void collect_pieces(struct loader *loader, const struct load_slot *slot)
 {
-    int status = plan_slot_items(loader, slot, first, stride, share, err);
-    if (status)
-        return status;
-    sort_pieces(slot->sorted_pieces, slot->sorted_pieces_count);
-    merge_into_chunks(loader, slot);
-    return 0;
+    struct reader *reader = &loader->reader;
+    reader->sorted_pieces_count = 0;
+    for (uint32_t i = 0; i < slot->batch.items_count; i++) {
+        const struct load_item *load = &slot->load_items[i];
+        struct load_piece *pieces = loader_pieces(loader, slot, i);
+        for (uint32_t k = 0; k < load->pieces_count; k++)
+            if (pieces[k].view.read_bytes > 0)
+                reader->sorted_pieces[reader->sorted_pieces_count++] =
+                    (struct sorted_piece){.shard = load->location.shard, .piece = &pieces[k]};
+    }
+}
+
+void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes)
+{
+    struct reader *reader = &loader->reader;
+    collect_pieces(loader, slot);
+    sort_pieces(reader->sorted_pieces, reader->sorted_pieces_count);
+    merge_into_chunks(loader, slot, gap_bytes);
 }

@@ -28,8 +28,9 @@ enum {
 /* ---- Reading. ---- */
 
 /* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
-static void note_failed_read(struct load_slot *slot, const struct load_piece *piece, ssize_t result)
+static void note_failed_read(const struct load_piece *piece, ssize_t result)
 {
+    struct load_slot *slot = piece->slot;
     struct load_item *load = &slot->load_items[piece->item];
     struct err why = {0};
     if (load->is_bad || load->has_failed)
@@ -50,32 +51,42 @@ static void note_failed_read(struct load_slot *slot, const struct load_piece *pi
     slot_fail(slot, piece->item, &why);
 }
 
+/* Requires the mutex. Gives the piece its part of the chunk, and queues its item if it is the last
+ * piece. */
+static void deliver_piece(struct loader *loader, struct load_piece *piece, uint64_t now_ns)
+{
+    const struct io_request *request = &piece->chunk->request;
+    struct load_slot *slot = piece->slot;
+    uint64_t begin = piece->view.read_offset - request->offset;
+    uint64_t read_bytes = request->result > 0 ? (uint64_t)request->result : 0;
+    piece->view.data = (const uint8_t *)request->data + begin;
+    loader->stats.wanted_bytes += piece->view.want_bytes;
+    if (begin + piece->view.read_bytes > read_bytes)
+        note_failed_read(piece, request->result);
+    if (--slot->pieces_left == 0)
+        slot->read_done_ns = now_ns;
+    if (--slot->load_items[piece->item].pieces_left > 0)
+        return;
+    if (inline_decode_is_steady(&loader->reader))
+        decode_pool_add_without_wake(&loader->pool, slot, piece->item);
+    else
+        decode_pool_add(&loader->pool, slot, piece->item);
+}
+
 /* Requires the mutex. */
 static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
 {
     struct reader *reader = &loader->reader;
-    struct load_slot *slot = chunk->slot;
     uint64_t read_bytes = chunk->request.result > 0 ? (uint64_t)chunk->request.result : 0;
     trace_end_async(reader->track, "read", chunk->trace_begin_ns, "bytes", read_bytes);
     loader->stats.read_bytes += read_bytes;
     loader->stats.reads_count++;
-    for (uint32_t i = chunk->first_piece; i < chunk->first_piece + chunk->pieces_count; i++) {
-        struct load_piece *piece = &slot->pieces[slot->sorted_pieces[i].piece];
-        uint64_t begin = piece->view.read_offset - chunk->request.offset;
-        piece->view.data = (const uint8_t *)chunk->request.data + begin;
-        loader->stats.wanted_bytes += piece->view.want_bytes;
-        if (begin + piece->view.read_bytes > read_bytes)
-            note_failed_read(slot, piece, chunk->request.result);
-        if (--slot->load_items[piece->item].pieces_left > 0)
-            continue;
-        if (inline_decode_is_steady(reader))
-            decode_pool_add_without_wake(&loader->pool, slot, piece->item);
-        else
-            decode_pool_add(&loader->pool, slot, piece->item);
-    }
     chunk->is_read = true;
-    if (--slot->chunks_left == 0)
-        slot->read_done_ns = now_ns;
+    while (chunk->first_waiting) {
+        struct load_piece *piece = chunk->first_waiting;
+        chunk->first_waiting = piece->next_waiting;
+        deliver_piece(loader, piece, now_ns);
+    }
 }
 
 /* Ends the run at every slot that needs reads, because waiting for reads failed. Closing the
@@ -91,7 +102,7 @@ static void fail_pending_slots(struct loader *loader, int status)
     pthread_mutex_lock(&loader->mutex);
     for (uint64_t i = loader->taken; i < loader->planned; i++) {
         struct load_slot *slot = loader_slot(loader, i);
-        if (slot->chunks_left > 0 && !slot->is_ready)
+        if (slot->pieces_left > 0 && !slot->is_ready)
             reader_end_run(loader, slot, &why);
     }
     pthread_mutex_unlock(&loader->mutex);
@@ -163,28 +174,28 @@ static void reap_inline(struct loader *loader, uint64_t bytes)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Issues the slot's chunks as far as the arena and the queue allow. True if all are issued. */
-static bool issue_chunks(struct loader *loader, struct load_slot *slot)
+/* Issues chunks as far as the arena and the queue allow. True if all are issued. */
+static bool issue_chunks(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
     struct io_request *requests[SUBMIT_MAX];
-    while (slot->chunks_issued < slot->chunks_count && reader->in_flight < LOADER_QUEUE_DEPTH) {
+    while (reader->unissued.first && reader->in_flight < LOADER_QUEUE_DEPTH) {
         uint64_t bytes = 0, bytes_max;
         unsigned count = 0,
                  most = (unsigned)bytes_min(SUBMIT_MAX, LOADER_QUEUE_DEPTH - reader->in_flight);
         pthread_mutex_lock(&loader->mutex);
         reader->state = READER_RUNNING;
         bytes_max = inline_decode_slice_bytes(reader);
-        while (count < most && bytes < bytes_max && slot->chunks_issued < slot->chunks_count) {
-            struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
+        while (count < most && bytes < bytes_max && reader->unissued.first) {
+            struct load_chunk *chunk = reader->unissued.first;
             if (!chunk_alloc(&loader->memory, chunk, &reader->frees_seen)) {
                 reader->state = READER_NO_SPACE;
                 break;
             }
+            chunk_list_take(&reader->unissued);
             chunk->trace_begin_ns = trace_begin(reader->track);
             requests[count++] = &chunk->request;
             bytes += chunk->request.bytes;
-            slot->chunks_issued++;
         }
         stats_update_consumer_stall(loader);
         pthread_mutex_unlock(&loader->mutex);
@@ -195,7 +206,7 @@ static bool issue_chunks(struct loader *loader, struct load_slot *slot)
         if (reader->has_failed)
             return false;
     }
-    return slot->chunks_issued == slot->chunks_count;
+    return !reader->unissued.first;
 }
 
 /* ---- Waiting. ---- */
@@ -206,8 +217,7 @@ void reader_wake(struct reader *reader)
         pthread_cond_signal(&reader->wake);
 }
 
-/* Requires the mutex and no reads in flight. True if the arena can never hold the slot's next
- * chunk. */
+/* Requires the mutex and no reads in flight. True if the arena can never hold the next chunk. */
 static bool is_stuck(const struct loader *loader)
 {
     if (loader->pool.work_first != loader->pool.work_next || loader->pool.decoding_count > 0)
@@ -224,11 +234,11 @@ static bool is_arena_held(const struct loader *loader)
     return loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
 }
 
-/* Requires the mutex and a stuck slot. -ENOBUFS: the rest of the budget is too small. */
-static int alloc_outside_arena(struct loader *loader, struct load_slot *slot, struct err *err)
+/* Requires the mutex. -ENOBUFS: the rest of the budget is too small. */
+static int alloc_outside_arena(struct loader *loader, struct load_chunk *chunk, struct err *err)
 {
-    struct load_chunk *chunk = &slot->chunks[slot->chunks_issued];
-    const struct load_piece *piece = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
+    const struct load_piece *piece = chunk->first_waiting;
+    const struct shard *shard = piece->slot->load_items[piece->item].shard;
     uint64_t spare_bytes;
     int status = chunk_alloc_own_memory(&loader->memory, chunk, &spare_bytes, err);
     if (status != -ENOBUFS)
@@ -237,7 +247,7 @@ static int alloc_outside_arena(struct loader *loader, struct load_slot *slot, st
     err_set(err, -ENOBUFS,
             is_held ? "the batches held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
-    err_at(err, slot->load_items[piece->item].shard->path, (int64_t)chunk->request.offset);
+    err_at(err, shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "space for a read of %zu bytes", chunk->request.bytes);
     err_found(err, "read-ahead of %" PRIu64 " bytes in total, and %" PRIu64 " outside it",
               loader->memory.arena.capacity_bytes, spare_bytes);
@@ -246,25 +256,26 @@ static int alloc_outside_arena(struct loader *loader, struct load_slot *slot, st
     return -ENOBUFS;
 }
 
-/* Called when nothing is in flight and nothing can be issued. Waits for memory or the end of the
- * run, or ends the run. Returns the slot to continue with. */
-static struct load_slot *wait_until_unblocked(struct loader *loader, struct load_slot *slot)
+/* Called when nothing is in flight and nothing can be issued. Waits for memory, for a micro-batch
+ * that may begin or for the end of the run, or ends the run. */
+static void wait_until_unblocked(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
-        if (!slot && !reader->plan_ended && reader_can_begin_slot(loader))
+        struct load_chunk *chunk = reader->unissued.first;
+        if (!chunk && !reader->plan_ended && reader_can_begin_slot(loader))
             break;
-        if (slot && memory_frees_count(&loader->memory) != reader->frees_seen)
+        if (chunk && memory_frees_count(&loader->memory) != reader->frees_seen)
             break;
-        if (slot && is_stuck(loader)) {
+        if (chunk && is_stuck(loader)) {
             struct err err;
-            int status = alloc_outside_arena(loader, slot, &err);
+            int status = alloc_outside_arena(loader, chunk, &err);
             if (!status)
                 break;
             if (status != -ENOBUFS || !is_arena_held(loader)) {
-                reader_end_run(loader, slot, &err);
-                slot = NULL;
+                reader_end_run(loader, chunk->first_waiting->slot, &err);
+                reader->unissued.first = NULL;
                 continue;
             }
             /* not the end: the consumer, or another thread, may release a batch */
@@ -279,7 +290,6 @@ static struct load_slot *wait_until_unblocked(struct loader *loader, struct load
         trace_end(reader->track, "wait for room", began_ns);
     }
     pthread_mutex_unlock(&loader->mutex);
-    return slot;
 }
 
 static bool is_stopping(struct loader *loader)
@@ -294,19 +304,15 @@ static void *reader_main(void *argument)
 {
     struct loader *loader = argument;
     struct reader *reader = &loader->reader;
-    struct load_slot *slot = NULL;
     while (!is_stopping(loader) && !reader->has_failed) {
-        if (!slot)
-            slot = reader_begin_slot(loader);
-        bool issued = slot && issue_chunks(loader, slot);
-        if (issued)
-            slot = NULL;
+        bool is_ahead = !reader->unissued.first && !reader_begin_slot(loader);
+        bool is_issued = !is_ahead && issue_chunks(loader);
         if (reader->has_failed)
             break;
         if (reader->in_flight > 0)
-            reap(loader, issued ? 0 : 1, issued ? 0 : POLL_MS);
-        else if (!issued)
-            slot = wait_until_unblocked(loader, slot);
+            reap(loader, is_issued ? 0 : 1, is_issued ? 0 : POLL_MS);
+        else if (!is_issued)
+            wait_until_unblocked(loader);
     }
     return NULL;
 }

@@ -1,7 +1,7 @@
 /*
  * reader — the state of the reader thread, which plans ahead and keeps reads in flight.
  *
- *     plan -> slot: items, pieces, chunks -> io queue -> decode pool
+ *     plan -> slot: items, pieces -> chunks -> io queue -> decode pool
  *
  * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, read_stage.c issues and
  * completes reads, inline_decode.c decodes cached samples on the reader's thread.
@@ -29,6 +29,12 @@ enum {
     LOADER_CHUNK_BYTES_MAX = 1 << 20,
 };
 
+/* A piece, sorted in read order. */
+struct sorted_piece {
+    uint64_t shard;
+    struct load_piece *piece;
+};
+
 enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE };
 
 struct reader {
@@ -42,6 +48,10 @@ struct reader {
 
     struct sampler *sampler;
     struct plan plan;
+    struct sorted_piece *sorted_pieces; /* of the micro-batch that is planned */
+    uint32_t sorted_pieces_count;
+    struct chunk_pool chunks;
+    struct chunk_list unissued; /* chunks to be issued, in this order */
     struct io_queue *queue;
     struct io_request **completed_requests; /* [LOADER_QUEUE_DEPTH] */
     uint32_t in_flight;
@@ -84,14 +94,17 @@ void reader_end_run(struct loader *loader, struct load_slot *slot, const struct 
 /* True if a slot is free, the read-ahead limit is not reached, and enough files can be opened. */
 bool reader_can_begin_slot(const struct loader *loader);
 
-/* Returns NULL if no slot is free, everything is planned, or an error ended the run. */
-struct load_slot *reader_begin_slot(struct loader *loader);
+/* Plans the next micro-batch. False if no slot is free, everything is planned, or an error ended
+ * the run. */
+bool reader_begin_slot(struct loader *loader);
 
-/* Looks up the slot's items, at positions first, first + stride, ..., and plans its reads. share
- * limits the open files. Bad samples are noted; only other failures (memory, files) are
- * returned. */
-int read_plan_slot(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
-                   enum open_files_fraction share, struct err *err);
+/* Looks up the slot's items, at positions first, first + stride, ... share limits the open files.
+ * Bad samples are noted; only other failures (memory, files) are returned. */
+int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
+                    enum open_files_fraction share, struct err *err);
+/* Plans the reads of the items that were looked up. Merges pieces across gaps of up to
+ * gap_bytes. */
+void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes);
 
 /* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex.
  * Steady: all recent reads completed at submission. */

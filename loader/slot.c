@@ -77,7 +77,7 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 {
     slot->micro = *micro;
     slot->set_digest = slot->sequence_digest = 0;
-    slot->sorted_pieces_count = slot->chunks_count = slot->chunks_issued = slot->chunks_left = 0;
+    slot->pieces_left = 0;
     slot->items_left = items_count;
     slot->read_done_ns = 0;
     slot->is_ready = false;
@@ -120,6 +120,14 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
         load->substitute_bytes = 0;
     }
     slot->batch.items_count = 0;
+}
+
+void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item)
+{
+    const struct load_piece *pieces = loader_pieces(loader, slot, item);
+    for (uint32_t k = 0; k < slot->load_items[item].pieces_count; k++)
+        if (pieces[k].chunk)
+            chunk_release(loader, pieces[k].chunk);
 }
 
 /* Formats the reason as "WHAT: expected X, found Y", truncated to fit. */

@@ -1,6 +1,5 @@
 /*
- * slots — micro-batches in preparation: items, the pieces of their samples, and the reads
- * (chunks) that fetch the pieces.
+ * slots — micro-batches in preparation: items, and the pieces of their samples.
  *
  * A slot holds a micro-batch during assembly and while the consumer uses it. Its owner changes
  * under the loader's mutex:
@@ -17,9 +16,9 @@
 #ifndef MILLRACE_LOADER_SLOTS_H
 #define MILLRACE_LOADER_SLOTS_H
 
+#include "loader/chunks.h"
 #include "loader/loader.h"
 #include "loader/parts/plan.h"
-#include "loader/view.h"
 
 #include <stdatomic.h>
 
@@ -28,29 +27,6 @@ enum {
     LOADER_SLOTS_MIN = 2,
     LOADER_MICRO_MAX = 1 << 19, /* counts of pieces and slots must fit in 32 bits */
     LOADER_REASON_BYTES = 192,
-};
-
-/* One read. request.data is NULL until allocated (memory_budget.h). */
-struct load_chunk {
-    struct io_request request;
-    void *own_memory; /* outside the arena, or NULL */
-    uint64_t own_bytes;
-    struct load_slot *slot;
-    uint32_t first_piece, pieces_count; /* range in slot.sorted_pieces */
-    uint32_t users;                     /* G: pieces of unfinished items */
-    bool is_read;                       /* G */
-    uint64_t trace_begin_ns;            /* issue time; 0: not traced */
-};
-
-struct load_piece {
-    struct view_piece view;
-    uint32_t item, chunk;
-};
-
-/* A piece, sorted in read order. */
-struct sorted_piece {
-    uint64_t shard, offset;
-    uint32_t piece;
 };
 
 /* The loader's part of a batch_item. */
@@ -81,13 +57,8 @@ struct load_slot {
     struct batch_item *items;
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max per item */
     struct load_item *load_items;
-    struct load_piece *pieces; /* pieces_max per item */
-    struct sorted_piece *sorted_pieces;
-    uint32_t sorted_pieces_count;
-    struct load_chunk *chunks;
-    uint64_t merge_gap_bytes; /* largest gap within a read */
-    uint32_t chunks_count, chunks_issued;
-    uint32_t chunks_left;                 /* G: not yet read */
+    struct load_piece *pieces;            /* pieces_max per item */
+    uint32_t pieces_left;                 /* G: not yet read */
     uint32_t items_left;                  /* G: not yet decoded */
     uint64_t read_done_ns;                /* G: arrival time of the last bytes; 0: not yet */
     atomic_uint_least32_t shards_awaited; /* shards that workers are opening for substitutes */
@@ -101,6 +72,8 @@ struct load_slot {
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
 /* Releases shards and substitutes' memory. */
 void slot_clear(struct loader *loader, struct load_slot *slot);
+/* Requires the loader's mutex. Releases the chunks of the item's pieces. */
+void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item);
 /* Both require the loader's mutex. slot_acquire_memory keeps existing arrays. */
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
 void slot_release_memory(struct loader *loader, struct load_slot *slot);

@@ -104,6 +104,13 @@ uint64_t loader_default_lanes(const struct loader *loader);
 /* True if the files exceed half of the available memory. */
 bool loader_sources_outgrow_memory(const struct loader *loader);
 
+/* The pieces of the slot's item. */
+static inline struct load_piece *loader_pieces(const struct loader *loader,
+                                               const struct load_slot *slot, uint32_t item)
+{
+    return &slot->pieces[(size_t)item * loader->pieces_max];
+}
+
 /* schema.c: the meaning of labels and tokens; borrows from dataset. */
 struct loader_schema dataset_schema(const struct dataset *dataset);
 /* Properties unknown on either side are not compared. */

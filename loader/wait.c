@@ -21,17 +21,31 @@ bool loader_has_next(struct loader *loader)
                                            : loader->reader.plan_ended;
 }
 
-/* Requires the mutex. Describes the slot's first incomplete read. */
-static void describe_read(const struct load_slot *slot, struct err *err)
+/* Requires the mutex and a slot with pieces to be read. Returns the first read that it waits for,
+ * and the shard. */
+static const struct load_chunk *first_unread_chunk(const struct loader *loader,
+                                                   const struct load_slot *slot,
+                                                   const struct shard **ret_shard)
 {
-    uint32_t i = 0;
-    while (i + 1 < slot->chunks_count && slot->chunks[i].is_read)
+    uint32_t i = 0, k = 0;
+    while (slot->load_items[i].pieces_left == 0)
         i++;
-    const struct load_chunk *chunk = &slot->chunks[i];
-    const struct load_piece *piece = &slot->pieces[slot->sorted_pieces[chunk->first_piece].piece];
+    const struct load_piece *pieces = loader_pieces(loader, slot, i);
+    while (!pieces[k].chunk || pieces[k].chunk->is_read)
+        k++;
+    *ret_shard = slot->load_items[i].shard;
+    return pieces[k].chunk;
+}
+
+/* Requires the mutex and a slot with pieces to be read. */
+static void describe_read(const struct loader *loader, const struct load_slot *slot,
+                          struct err *err)
+{
+    const struct shard *shard;
+    const struct load_chunk *chunk = first_unread_chunk(loader, slot, &shard);
     err_set(err, -ETIMEDOUT, "waiting for %s of %zu bytes",
-            i < slot->chunks_issued ? "a read" : "space for a read", chunk->request.bytes);
-    err_at(err, slot->load_items[piece->item].shard->path, (int64_t)chunk->request.offset);
+            chunk->request.data ? "a read" : "space for a read", chunk->request.bytes);
+    err_at(err, shard->path, (int64_t)chunk->request.offset);
 }
 
 /* Requires the mutex. Reports a shard being opened first, because that blocks its thread, unless
@@ -42,7 +56,7 @@ static void describe_wait(struct loader *loader, struct err *err)
     char path[IO_PATH_BYTES_MAX];
     uint64_t opening;
     bool is_planned = loader->taken < loader->planned;
-    if (is_planned && slot->chunks_left == 0 && atomic_load(&slot->shards_awaited) == 0) {
+    if (is_planned && slot->pieces_left == 0 && atomic_load(&slot->shards_awaited) == 0) {
         err_set(err, -ETIMEDOUT, "waiting for %" PRIu32 " samples to be decoded", slot->items_left);
     } else if (shard_cache_is_opening(loader->cache, &opening) &&
                shard_cache_path(loader->cache, opening, path, NULL) == 0) {
@@ -50,8 +64,8 @@ static void describe_wait(struct loader *loader, struct err *err)
         err_at(err, path, ERR_NO_OFFSET);
     } else if (!is_planned) {
         err_set(err, -ETIMEDOUT, "waiting for the reader to plan it");
-    } else if (slot->chunks_left > 0) {
-        describe_read(slot, err);
+    } else if (slot->pieces_left > 0) {
+        describe_read(loader, slot, err);
     } else {
         err_set(err, -ETIMEDOUT, "waiting for the shard of a substitute for a bad sample");
     }

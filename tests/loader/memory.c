@@ -32,7 +32,8 @@ static int hold_back_first_read(struct io_request **done, int reaped, unsigned c
     bool holds = first_is_held;
     for (int i = 0; i < reaped; i++) {
         const struct load_chunk *chunk = done[i]->user;
-        bool is_first = chunk->slot->batch.step == 0 && chunk->slot->batch.micro == 0;
+        const struct batch *batch = &chunk->first_waiting->slot->batch;
+        bool is_first = batch->step == 0 && batch->micro == 0;
         if (holds && is_first)
             held_back[held_back_count++] = done[i];
         else
