@@ -4,7 +4,8 @@
  *     budget = fixed (workers' scratch, lists) + slots * (batch buffer + its lists) + arena
  *
  * The loader gets at least two slots, and as many as the budget allows with read-ahead for each.
- * The arena is no larger than the slots can use. Estimates assume samples of mean size; the rest
+ * The arena is no larger than the slots and the lanes' long reads can use. Long reads are as long
+ * as leaves memory for LONG_READS_SLOTS slots. Estimates assume samples of mean size; the rest
  * of the budget serves larger ones (memory_budget.c).
  */
 #include "loader/state.h"
@@ -25,10 +26,17 @@ enum {
     AHEAD_MIN = 4,
     AHEAD_BYTES = 8 << 20,
     AHEAD_INLINE_BYTES = 4 << 20, /* fits in the last-level cache */
+    LONG_READS_SLOTS = 8,
 };
 
 struct costs {
     uint64_t fixed_bytes, slot_memory_bytes, slot_lists_bytes, slot_reads_bytes, arena_min_bytes;
+};
+
+/* The long reads that the budget allows. */
+struct long_reads_costs {
+    uint32_t quarters;
+    uint64_t arena_bytes, lists_bytes;
 };
 
 /* Saturating arithmetic: UINT64_MAX exceeds every budget. */
@@ -95,10 +103,11 @@ static struct costs estimate_costs(const struct loader *loader)
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
     struct costs costs = {
-        .fixed_bytes = sat_add(sat_mul(loader->pool.workers_count, worker_memory(loader)),
-                               LOADER_QUARANTINE_MAX *
-                                       (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
-                                   sizeof *loader),
+        .fixed_bytes = sat_add(
+            sat_mul(loader->pool.workers_count, worker_memory(loader)),
+            loader->options.batching.micro * loader->pieces_max * sizeof(struct extent) +
+                LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
+                sizeof *loader),
         .slot_memory_bytes = batch_memory(loader),
         .slot_lists_bytes = list_memory(loader),
         .slot_reads_bytes = sat_mul(loader->options.batching.micro, read_bytes),
@@ -108,6 +117,30 @@ static struct costs estimate_costs(const struct loader *loader)
     costs.arena_min_bytes = sat_round_up(min_bytes > ARENA_MIN_BYTES ? min_bytes : ARENA_MIN_BYTES,
                                          READ_ARENA_PAGE_BYTES);
     return costs;
+}
+
+/* budget: what the fixed costs leave. */
+static struct long_reads_costs choose_long_reads(const struct loader *loader,
+                                                 const struct costs *costs, uint64_t budget)
+{
+    uint64_t slot_bytes = sat_add(sat_add(costs->slot_memory_bytes, costs->slot_lists_bytes),
+                                  sat_mul(2, costs->slot_reads_bytes));
+    uint64_t slots = loader->options.batches_ahead
+                         ? bytes_min(loader->options.batches_ahead, LONG_READS_SLOTS)
+                         : LONG_READS_SLOTS;
+    uint64_t slots_bytes = sat_add(sat_mul(slots, slot_bytes), costs->arena_min_bytes);
+    uint64_t lanes = long_reads_lanes(loader);
+    uint64_t lists_bytes = sat_add(
+        sat_mul(lanes, sizeof(struct kept_part) + LONG_READ_CHUNKS_MAX * sizeof(struct load_chunk)),
+        LONG_READ_EXTENTS_MAX * sizeof(struct extent));
+    for (uint32_t quarters = ORDER_QUARTERS; lanes > 0 && quarters > 0; quarters /= 2) {
+        /* sizes differ, so some of the arena is lost between them */
+        uint64_t kept_bytes = long_reads_bytes(loader, quarters);
+        uint64_t arena_bytes = sat_add(kept_bytes, kept_bytes / 4);
+        if (sat_add(sat_add(arena_bytes, lists_bytes), slots_bytes) <= budget)
+            return (struct long_reads_costs){quarters, arena_bytes, lists_bytes};
+    }
+    return (struct long_reads_costs){0};
 }
 
 static int budget_too_small(const struct loader *loader, uint64_t min_bytes, struct err *err)
@@ -149,12 +182,29 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     return status;
 }
 
-static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err *err)
+static int allocate_reader_lists(struct loader *loader, uint32_t quarters)
+{
+    struct reader *reader = &loader->reader;
+    uint64_t pieces = loader->options.batching.micro * loader->pieces_max;
+    uint64_t extents = quarters && pieces < LONG_READ_EXTENTS_MAX ? LONG_READ_EXTENTS_MAX : pieces;
+    uint64_t bytes_max = bytes_min(LONG_READ_BYTES_MAX, loader->memory.arena.capacity_bytes / 4);
+    int status = long_reads_init(loader, quarters, bytes_max);
+    if (status)
+        return status;
+    reader->completed_requests = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->completed_requests);
+    reader->extents = allocate(extents, sizeof *reader->extents);
+    uint64_t kept = reader->long_reads.first_parts[loader->sources_count] * LONG_READ_CHUNKS_MAX;
+    return reader->completed_requests && reader->extents
+               ? chunk_pool_init(&reader->chunks, loader->slots_count * pieces + kept)
+               : -ENOMEM;
+}
+
+static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint32_t quarters,
+                        struct err *err)
 {
     struct memory_budget *memory = &loader->memory;
-    struct reader *reader = &loader->reader;
     uint32_t slots = loader->slots_count;
-    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
+    uint64_t items = loader->options.batching.micro;
     memory->arena.capacity_bytes = arena_bytes; /* for loader_budget_deinit */
     int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
                                                 arena_bytes, &memory->arena_memory, err);
@@ -164,14 +214,12 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, struct err 
     memory->spare_slots = allocate(slots, sizeof *memory->spare_slots);
     loader->pool.work_capacity = (uint32_t)(slots * items);
     loader->pool.work = allocate(loader->pool.work_capacity, sizeof *loader->pool.work);
-    reader->completed_requests = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->completed_requests);
-    reader->sorted_pieces = allocate(pieces, sizeof *reader->sorted_pieces);
     loader->consumer.quarantine =
         allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
     loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
     if (!loader->slots || !memory->spare_slots || !loader->pool.work ||
-        !reader->completed_requests || !reader->sorted_pieces || !loader->consumer.quarantine ||
-        !loader->consumer.reasons || chunk_pool_init(&reader->chunks, slots * pieces) ||
+        !loader->consumer.quarantine || !loader->consumer.reasons ||
+        allocate_reader_lists(loader, quarters) ||
         read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     for (uint32_t i = 0; !status && i < slots; i++)
@@ -227,6 +275,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
                              ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
                              : LOADER_SLOTS_MAX;
     uint64_t rest_bytes = budget - costs.fixed_bytes;
+    const struct long_reads_costs long_reads = choose_long_reads(loader, &costs, rest_bytes);
+    rest_bytes -= long_reads.arena_bytes + long_reads.lists_bytes;
     uint64_t slots = bytes_min(rest_bytes / sat_add(slot_bytes, costs.slot_reads_bytes), slots_max);
     if (slots > LOADER_SLOTS_MIN && rest_bytes - slots * slot_bytes < costs.arena_min_bytes)
         slots = (rest_bytes - costs.arena_min_bytes) / slot_bytes;
@@ -235,7 +285,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
     uint64_t arena_bytes =
         bytes_min(rest_bytes - slots * slot_bytes,
                   useful_bytes > costs.arena_min_bytes ? useful_bytes : costs.arena_min_bytes);
-    arena_bytes = arena_bytes / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
+    arena_bytes =
+        (arena_bytes + long_reads.arena_bytes) / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
     loader->slots_count = (uint32_t)slots;
     reader->ahead_max = options->batches_ahead ? (uint32_t)slots : initial_ahead_max(slots, &costs);
     reader->inline_ahead_max =
@@ -243,10 +294,11 @@ int loader_budget_init(struct loader *loader, struct err *err)
     memory->device = loader->device;
     memory->limit_bytes = budget;
     memory->slot_bytes = costs.slot_memory_bytes;
-    memory->allocated_bytes = costs.fixed_bytes + slots * slot_bytes + arena_bytes;
+    memory->allocated_bytes =
+        costs.fixed_bytes + long_reads.lists_bytes + slots * slot_bytes + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
     limit_chunks(loader, &costs, arena_bytes);
-    return allocate_all(loader, arena_bytes, err);
+    return allocate_all(loader, arena_bytes, long_reads.quarters, err);
 }
 
 void loader_budget_deinit(struct loader *loader)
@@ -276,7 +328,8 @@ void loader_budget_deinit(struct loader *loader)
     free(memory->spare_slots);
     free(loader->pool.work);
     free(loader->reader.completed_requests);
-    free(loader->reader.sorted_pieces);
+    free(loader->reader.extents);
+    long_reads_deinit(&loader->reader.long_reads);
     free(loader->consumer.quarantine);
     free(loader->consumer.reasons);
 }

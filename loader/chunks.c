@@ -51,17 +51,24 @@ struct load_chunk *chunk_list_take(struct chunk_list *list)
     return chunk;
 }
 
-struct load_chunk *chunk_take(struct chunk_pool *pool)
+struct load_chunk *chunk_plan(struct reader *reader, const struct shard *shard,
+                              uint64_t shard_number, uint64_t begin, uint64_t end)
 {
-    struct load_chunk *chunk = chunk_list_take(&pool->free);
-    assert(chunk);
-    *chunk = (struct load_chunk){0};
+    struct load_chunk *chunk = chunk_list_take(&reader->chunks.free);
+    assert(chunk && begin < end);
+    *chunk = (struct load_chunk){.shard = shard_number};
+    chunk->request = (struct io_request){.kind = IO_READ,
+                                         .file = shard->file,
+                                         .offset = begin,
+                                         .bytes = end - begin,
+                                         .flags = reader->flags,
+                                         .user = chunk};
+    chunk_list_append(&reader->unissued, chunk);
     return chunk;
 }
 
 void chunk_join(struct load_chunk *chunk, struct load_piece *piece)
 {
-    assert(!chunk->is_read);
     piece->chunk = chunk;
     piece->next_waiting = NULL;
     if (chunk->first_waiting)
@@ -72,11 +79,69 @@ void chunk_join(struct load_chunk *chunk, struct load_piece *piece)
     chunk->users++;
 }
 
+/* ---- Delivery. ---- */
+
+/* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
+static void note_failed_read(const struct load_piece *piece, ssize_t result)
+{
+    struct load_slot *slot = piece->slot;
+    struct load_item *load = &slot->load_items[piece->item];
+    struct err why = {0};
+    if (load->is_bad || load->has_failed)
+        return;
+    if (result < 0)
+        err_errno(&why, (int)result, "could not read the shard");
+    else
+        err_set(&why, -ENODATA, "the shard ends too early");
+    err_at(&why, load->shard->path, (int64_t)piece->view.read_offset);
+    if (result >= 0) {
+        slot_note_bad(slot, piece->item, &why);
+        return;
+    }
+    err_advise(
+        &why,
+        "check the disk or the network, then resume; no sample was replaced because of this error");
+    load->has_failed = true;
+    slot_fail(slot, piece->item, &why);
+}
+
+/* Requires the mutex. */
+static void deliver_piece(struct loader *loader, struct load_piece *piece, uint64_t now_ns)
+{
+    const struct io_request *request = &piece->chunk->request;
+    struct load_slot *slot = piece->slot;
+    uint64_t begin = piece->view.read_offset - request->offset;
+    uint64_t read_bytes = request->result > 0 ? (uint64_t)request->result : 0;
+    piece->view.data = (const uint8_t *)request->data + begin;
+    loader->stats.wanted_bytes += piece->view.want_bytes;
+    if (begin + piece->view.read_bytes > read_bytes)
+        note_failed_read(piece, request->result);
+    if (--slot->pieces_left == 0)
+        slot->read_done_ns = now_ns;
+    if (--slot->load_items[piece->item].pieces_left > 0)
+        return;
+    if (inline_decode_is_steady(&loader->reader))
+        decode_pool_add_without_wake(&loader->pool, slot, piece->item);
+    else
+        decode_pool_add(&loader->pool, slot, piece->item);
+}
+
+void chunk_deliver(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
+{
+    assert(chunk->is_read);
+    while (chunk->first_waiting) {
+        struct load_piece *piece = chunk->first_waiting;
+        chunk->first_waiting = piece->next_waiting;
+        deliver_piece(loader, piece, now_ns);
+    }
+}
+
 void chunk_release(struct loader *loader, struct load_chunk *chunk)
 {
-    assert(chunk->users > 0 && chunk->is_read);
+    assert(chunk->users > 0);
     if (--chunk->users > 0)
         return;
+    assert(chunk->is_read);
     chunk_free_memory(&loader->memory, chunk);
     chunk->next = loader->reader.chunks.freed;
     loader->reader.chunks.freed = chunk;

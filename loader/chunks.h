@@ -1,12 +1,14 @@
 /*
  * chunks — the loader's reads, each shared by the pieces of one or more samples.
  *
- *     chunk_take -> chunk_join by pieces -> issued -> read: pieces get their data -> chunk_release
+ *     chunk_plan -> chunk_join by pieces -> issued -> read -> chunk_deliver -> chunk_release
  *
  * The last user that releases a chunk frees its memory. Its users are the pieces of unfinished
- * items; with LOADER_BYTES, whose batches point into chunks, of unreleased ones.
+ * items (with LOADER_BYTES, whose batches point into chunks, of unreleased ones) and the lane that
+ * keeps it (long_reads.h).
  *
- * The pool has a chunk for each piece of each slot, so it never runs out.
+ * The pool has a chunk for each piece of each slot and for all that lanes keep, so it never runs
+ * out.
  *
  * The loader's mutex guards fields marked G; the reader's thread owns all others.
  */
@@ -18,6 +20,7 @@
 
 struct loader;
 struct load_slot;
+struct reader;
 
 /* request.data is NULL until memory is allocated (memory_budget.h). */
 struct load_chunk {
@@ -26,9 +29,13 @@ struct load_chunk {
     uint64_t own_bytes;
     struct load_piece *first_waiting, *last_waiting; /* G: pieces to be delivered */
     uint32_t users;                                  /* G */
-    bool is_read;                                    /* G */
-    struct load_chunk *next;                         /* G: in a list */
-    uint64_t trace_begin_ns;                         /* issue time; 0: not traced */
+    bool is_long;                                    /* long_reads.h */
+    struct kept_part *keeper;                        /* part of a lane that keeps it, or NULL */
+    struct load_chunk *next_dropped;
+    uint64_t shard;          /* number in the shard cache */
+    bool is_read;            /* G */
+    struct load_chunk *next; /* G: in a list */
+    uint64_t trace_begin_ns; /* issue time; 0: not traced */
 };
 
 /* A field of a slot's item, or a part of it. */
@@ -55,16 +62,21 @@ struct chunk_pool {
 int chunk_pool_init(struct chunk_pool *pool, uint64_t count);
 /* Requires chunks without memory. Safe on a zeroed pool. */
 void chunk_pool_deinit(struct chunk_pool *pool);
-/* Requires the mutex. Makes released chunks available to chunk_take. */
+/* Requires the mutex. Makes released chunks available to chunk_plan. */
 void chunk_pool_reclaim(struct chunk_pool *pool);
 
 void chunk_list_append(struct chunk_list *list, struct load_chunk *chunk);
 struct load_chunk *chunk_list_take(struct chunk_list *list); /* the first, or NULL */
 
-/* Returns an unused chunk, all zeros. */
-struct load_chunk *chunk_take(struct chunk_pool *pool);
-/* Makes the piece a user of a chunk that is not read. Requires the mutex if it is issued. */
+/* Adds a chunk of the bytes [begin, end) of a shard to those to be issued. */
+struct load_chunk *chunk_plan(struct reader *reader, const struct shard *shard,
+                              uint64_t shard_number, uint64_t begin, uint64_t end);
+/* Makes the piece a user of the chunk. Requires the mutex if the chunk is issued; if it is read,
+ * chunk_deliver must follow. */
 void chunk_join(struct load_chunk *chunk, struct load_piece *piece);
+/* Requires the mutex and a chunk that is read. Gives the waiting pieces their data, and queues
+ * items that have all of it. A read error fails them. */
+void chunk_deliver(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns);
 /* Requires the mutex. Ends one user's use. After it frees memory, wake the reader. */
 void chunk_release(struct loader *loader, struct load_chunk *chunk);
 

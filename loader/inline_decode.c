@@ -21,9 +21,14 @@ enum {
     SLICE_BYTES = 256 << 10,
 };
 
-bool inline_decode_is_steady(const struct reader *reader)
+bool reader_is_cached(const struct reader *reader)
 {
     return reader->inline_bytes >= STEADY_BYTES;
+}
+
+bool inline_decode_is_steady(const struct reader *reader)
+{
+    return reader->decodes_inline && reader_is_cached(reader);
 }
 
 uint64_t inline_decode_slice_bytes(const struct reader *reader)

@@ -144,8 +144,10 @@ bool reader_begin_slot(struct loader *loader)
     struct err err;
     uint64_t began_ns = trace_begin(reader->track);
     int status = read_plan_items(loader, slot, first, stride, before.share, &err);
-    if (!status)
+    if (!status) {
+        long_reads_plan(loader, slot);
         read_plan_chunks(loader, slot, merge_gap_bytes);
+    }
     trace_end_with_value(reader->track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
         return false;
@@ -155,6 +157,11 @@ bool reader_begin_slot(struct loader *loader)
         reader_end_run(loader, slot, &err);
     else
         add_complete_items(loader, slot);
+    if (!status)
+        long_reads_commit(loader, slot);
+    bool decodes = inline_decode_is_steady(reader);
     pthread_mutex_unlock(&loader->mutex);
+    if (decodes)
+        inline_decode_run(loader);
     return !status;
 }

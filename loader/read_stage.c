@@ -27,52 +27,6 @@ enum {
 
 /* ---- Reading. ---- */
 
-/* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
-static void note_failed_read(const struct load_piece *piece, ssize_t result)
-{
-    struct load_slot *slot = piece->slot;
-    struct load_item *load = &slot->load_items[piece->item];
-    struct err why = {0};
-    if (load->is_bad || load->has_failed)
-        return;
-    if (result < 0)
-        err_errno(&why, (int)result, "could not read the shard");
-    else
-        err_set(&why, -ENODATA, "the shard ends too early");
-    err_at(&why, load->shard->path, (int64_t)piece->view.read_offset);
-    if (result >= 0) {
-        slot_note_bad(slot, piece->item, &why);
-        return;
-    }
-    err_advise(
-        &why,
-        "check the disk or the network, then resume; no sample was replaced because of this error");
-    load->has_failed = true;
-    slot_fail(slot, piece->item, &why);
-}
-
-/* Requires the mutex. Gives the piece its part of the chunk, and queues its item if it is the last
- * piece. */
-static void deliver_piece(struct loader *loader, struct load_piece *piece, uint64_t now_ns)
-{
-    const struct io_request *request = &piece->chunk->request;
-    struct load_slot *slot = piece->slot;
-    uint64_t begin = piece->view.read_offset - request->offset;
-    uint64_t read_bytes = request->result > 0 ? (uint64_t)request->result : 0;
-    piece->view.data = (const uint8_t *)request->data + begin;
-    loader->stats.wanted_bytes += piece->view.want_bytes;
-    if (begin + piece->view.read_bytes > read_bytes)
-        note_failed_read(piece, request->result);
-    if (--slot->pieces_left == 0)
-        slot->read_done_ns = now_ns;
-    if (--slot->load_items[piece->item].pieces_left > 0)
-        return;
-    if (inline_decode_is_steady(&loader->reader))
-        decode_pool_add_without_wake(&loader->pool, slot, piece->item);
-    else
-        decode_pool_add(&loader->pool, slot, piece->item);
-}
-
 /* Requires the mutex. */
 static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
 {
@@ -82,11 +36,10 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
     loader->stats.read_bytes += read_bytes;
     loader->stats.reads_count++;
     chunk->is_read = true;
-    while (chunk->first_waiting) {
-        struct load_piece *piece = chunk->first_waiting;
-        chunk->first_waiting = piece->next_waiting;
-        deliver_piece(loader, piece, now_ns);
-    }
+    if (chunk->is_long && chunk->request.result < 0)
+        long_reads_split(loader, chunk);
+    else
+        chunk_deliver(loader, chunk, now_ns);
 }
 
 /* Ends the run at every slot that needs reads, because waiting for reads failed. Closing the
@@ -162,11 +115,12 @@ static void submit(struct loader *loader, struct io_request *const *requests, un
     }
 }
 
-/* Reaps completed reads of the last submission, which requested `bytes`. */
+/* Reaps completed reads of the last submission, which requested `bytes`, to find out whether all
+ * have completed. */
 static void reap_inline(struct loader *loader, uint64_t bytes)
 {
     struct reader *reader = &loader->reader;
-    if (loader->options.decode != LOADER_BYTES || reader->has_failed)
+    if (reader->has_failed)
         return;
     reap(loader, 0, 0);
     pthread_mutex_lock(&loader->mutex);
@@ -217,6 +171,13 @@ void reader_wake(struct reader *reader)
         pthread_cond_signal(&reader->wake);
 }
 
+/* Requires the mutex. Returns the number of the micro-batch in the slot. */
+static uint64_t slot_number(const struct loader *loader, const struct load_slot *slot)
+{
+    uint64_t last = loader->planned - 1, count = loader->slots_count;
+    return last - (last + count - (uint64_t)(slot - loader->slots)) % count;
+}
+
 /* Requires the mutex and no reads in flight. True if the arena can never hold the next chunk. */
 static bool is_stuck(const struct loader *loader)
 {
@@ -224,7 +185,7 @@ static bool is_stuck(const struct loader *loader)
         return false; /* workers will free memory */
     if (loader->options.decode != LOADER_BYTES)
         return true;
-    uint64_t current = loader->planned - 1;
+    uint64_t current = slot_number(loader, loader->reader.unissued.first->first_waiting->slot);
     return loader->released == current || (loader->consumer.is_waiting && loader->taken == current);
 }
 
@@ -270,6 +231,8 @@ static void wait_until_unblocked(struct loader *loader)
             break;
         if (chunk && is_stuck(loader)) {
             struct err err;
+            if (long_reads_shrink(loader))
+                break;
             int status = alloc_outside_arena(loader, chunk, &err);
             if (!status)
                 break;
@@ -331,6 +294,7 @@ int reader_open(struct loader *loader, struct err *err)
                             loader->memory.arena.capacity_bytes);
     bool is_single_pass = loader->options.single_pass || loader_sources_outgrow_memory(loader);
     reader->flags = IO_PADDED | (is_single_pass ? IO_NOREUSE : 0);
+    reader->decodes_inline = loader->options.decode == LOADER_BYTES;
     reader->track = trace_add_track(loader->options.trace, "read", 0);
     status = thread_start(&reader->thread, reader_main, loader);
     if (status)

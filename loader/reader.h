@@ -3,7 +3,8 @@
  *
  *     plan -> slot: items, pieces -> chunks -> io queue -> decode pool
  *
- * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, read_stage.c issues and
+ * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, long_reads.c those for
+ * several micro-batches, read_stage.c issues and
  * completes reads, inline_decode.c decodes cached samples on the reader's thread.
  *
  * At most ahead_max micro-batches are begun and not yet taken. The limit starts small and doubles
@@ -16,6 +17,7 @@
 #define MILLRACE_LOADER_READER_H
 
 #include "base/os/trace.h"
+#include "loader/long_reads.h"
 #include "loader/parts/shard_cache.h"
 #include "loader/slots.h"
 
@@ -29,12 +31,6 @@ enum {
     LOADER_CHUNK_BYTES_MAX = 1 << 20,
 };
 
-/* A piece, sorted in read order. */
-struct sorted_piece {
-    uint64_t shard;
-    struct load_piece *piece;
-};
-
 enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE };
 
 struct reader {
@@ -42,14 +38,16 @@ struct reader {
     uint32_t inline_ahead_max; /* at most ahead_max (inline_decode.c) */
     uint64_t merge_gap_bytes, chunk_bytes_max;
     unsigned flags; /* enum io_request_flags */
+    bool decodes_inline;
     pthread_t thread;
     bool is_started;
     struct trace_track *track; /* or NULL */
 
     struct sampler *sampler;
     struct plan plan;
-    struct sorted_piece *sorted_pieces; /* of the micro-batch that is planned */
-    uint32_t sorted_pieces_count;
+    struct long_reads long_reads;
+    struct extent *extents; /* while reads are planned */
+    uint32_t extents_count;
     struct chunk_pool chunks;
     struct chunk_list unissued; /* chunks to be issued, in this order */
     struct io_queue *queue;
@@ -102,13 +100,14 @@ bool reader_begin_slot(struct loader *loader);
  * Bad samples are noted; only other failures (memory, files) are returned. */
 int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
                     enum open_files_fraction share, struct err *err);
-/* Plans the reads of the items that were looked up. Merges pieces across gaps of up to
- * gap_bytes. */
+/* Plans the reads of the items that were looked up, of pieces that have none yet. Merges pieces
+ * across gaps of up to gap_bytes. */
 void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes);
 
-/* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex.
- * Steady: all recent reads completed at submission. */
-bool inline_decode_is_steady(const struct reader *reader);
+/* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex, or
+ * to be called from the reader's thread. Cached: all recent reads completed at submission. */
+bool reader_is_cached(const struct reader *reader);
+bool inline_decode_is_steady(const struct reader *reader); /* cached, with LOADER_BYTES */
 /* Limits on the bytes per submission and on the gap between pieces merged into one read. */
 uint64_t inline_decode_slice_bytes(const struct reader *reader);
 uint64_t inline_decode_gap_bytes(const struct reader *reader);

@@ -61,6 +61,15 @@ uint64_t batching_owned_micro(const struct batching *batching, uint64_t n)
     return range_begin(batching, batching->rank) + n;
 }
 
+bool batching_owned_index(const struct batching *batching, uint64_t micro, uint64_t *ret_n)
+{
+    uint64_t begin = range_begin(batching, batching->rank);
+    *ret_n = batching->interleaved ? micro / batching->ranks : micro - begin;
+    if (batching->interleaved)
+        return micro % batching->ranks == batching->rank;
+    return micro >= begin && micro < range_begin(batching, (uint64_t)batching->rank + 1);
+}
+
 struct batching_positions batching_positions(const struct batching *batching, enum order_kind kind,
                                              uint64_t epoch_end, uint64_t step, uint64_t micro)
 {
@@ -72,4 +81,14 @@ struct batching_positions batching_positions(const struct batching *batching, en
     }
     return (struct batching_positions){begin + micro, micros,
                                        (positions + micros - 1 - micro) / micros};
+}
+
+uint64_t batching_micro_of(const struct batching *batching, enum order_kind kind,
+                           uint64_t epoch_end, uint64_t position)
+{
+    uint64_t micros = batching_micros(batching), offset = position % batching->global;
+    if (kind != ORDER_SEQUENTIAL)
+        return offset % micros;
+    uint64_t positions = bytes_min(batching->global, epoch_end - (position - offset));
+    return ((offset + 1) * micros - 1) / positions;
 }

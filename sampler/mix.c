@@ -198,6 +198,11 @@ uint64_t mix_samples(const struct mix *mix)
     return mix->samples;
 }
 
+uint64_t mix_lanes(const struct mix *mix)
+{
+    return mix->lanes;
+}
+
 uint32_t mix_weight(const struct mix *mix, uint32_t dataset)
 {
     assert(dataset < mix->count);

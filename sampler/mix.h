@@ -51,6 +51,7 @@ int mix_open(const struct mix_source *sources, uint32_t count, uint64_t lanes, s
 void mix_close(struct mix *mix); /* NULL is fine */
 
 uint64_t mix_samples(const struct mix *mix); /* per epoch */
+uint64_t mix_lanes(const struct mix *mix);
 uint32_t mix_weight(const struct mix *mix, uint32_t dataset);
 
 /* A position in a dataset's own epoch, which is counted modulo 2^32. */

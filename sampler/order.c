@@ -285,6 +285,37 @@ uint64_t order_sample(const struct order *order, struct order_cache *cache, uint
     return sample_in_run(order, run, place - slot_begin(order, slot));
 }
 
+/* Returns the end of the part of the permuted run that has the sample at `offset`. */
+static uint64_t part_end(const struct run_permutation *run, uint64_t offset, uint32_t quarters)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < ORDER_QUARTERS; i++) {
+        end += quarter_samples(run, run->quarters[i]);
+        if ((i + 1) % quarters == 0 && offset < end)
+            break;
+    }
+    return end;
+}
+
+uint64_t order_neighbors_ahead(const struct order *order, struct order_cache *cache,
+                               uint64_t position, uint32_t quarters)
+{
+    const struct order_params *params = &order->params;
+    assert(position < params->samples && ORDER_QUARTERS % quarters == 0);
+    if (params->kind == ORDER_SEQUENTIAL)
+        return params->samples - position - 1;
+    if (params->window > 1 || params->run == 1)
+        return 0;
+    uint64_t lane = position % params->lanes, offset = position / params->lanes;
+    uint64_t place = lane_begin(params, lane) + offset, slot = slot_at(order, place);
+    struct run_permutation fallback;
+    struct cache_entry *entry = cache ? &cache->entry[lane % cache->entries] : NULL;
+    const struct run_permutation *run = get_run(order, entry, slot, &fallback);
+    uint64_t begin = slot_begin(order, slot);
+    uint64_t end = begin + part_end(run, place - begin, quarters);
+    return bytes_min(end, lane_begin(params, lane + 1)) - place - 1;
+}
+
 uint64_t order_position(const struct order *order, uint64_t sample)
 {
     const struct order_params *params = &order->params;

@@ -71,6 +71,12 @@ void order_init(struct order *order, const struct order_params *params, uint32_t
  * each lane's current ciphers; it may be NULL. */
 struct order_cache;
 uint64_t order_sample(const struct order *order, struct order_cache *cache, uint64_t position);
+/* Returns how many samples follow position in its lane that are neighbors: those of the same part
+ * of its run, where parts have `quarters` (1, 2 or 4) of the run's quarters. They are at position +
+ * L, position + 2 L, ... Of a sequential order, all samples are neighbors; with windows, none are.
+ */
+uint64_t order_neighbors_ahead(const struct order *order, struct order_cache *cache,
+                               uint64_t position, uint32_t quarters);
 /* The inverse of order_sample. */
 uint64_t order_position(const struct order *order, uint64_t sample);
 

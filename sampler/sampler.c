@@ -130,18 +130,53 @@ uint64_t sampler_samples(const struct sampler *sampler)
     return mix_samples(sampler->mix);
 }
 
-struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
+uint64_t sampler_lanes(const struct sampler *sampler)
 {
-    struct mix_location location = mix_at(sampler->mix, epoch, position);
-    struct sampler_dataset *dataset = &sampler->datasets[location.dataset];
-    struct order *order = &dataset->orders[location.epoch % EPOCHS_KEPT];
+    return mix_lanes(sampler->mix);
+}
+
+static const struct order *get_order(struct sampler *sampler, struct mix_location location)
+{
+    struct order *order =
+        &sampler->datasets[location.dataset].orders[location.epoch % EPOCHS_KEPT];
     if (order->epoch != location.epoch) {
         struct order_params params = order->params;
         order_init(order, &params, location.epoch);
     }
-    uint64_t sample = order_sample(order, dataset->cache, location.position);
+    return order;
+}
+
+struct mix_location sampler_locate(const struct sampler *sampler, uint32_t epoch, uint64_t position)
+{
+    return mix_at(sampler->mix, epoch, position);
+}
+
+struct sample_ref sampler_sample(struct sampler *sampler, struct mix_location location)
+{
+    const struct order *order = get_order(sampler, location);
+    uint64_t sample =
+        order_sample(order, sampler->datasets[location.dataset].cache, location.position);
     return (struct sample_ref){
         .dataset = location.dataset, .epoch = location.epoch, .sample = sample};
+}
+
+struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position)
+{
+    return sampler_sample(sampler, sampler_locate(sampler, epoch, position));
+}
+
+uint64_t sampler_position(const struct sampler *sampler, struct mix_location location,
+                          uint32_t *ret_epoch)
+{
+    return mix_position(sampler->mix, location, ret_epoch);
+}
+
+uint64_t sampler_neighbors_ahead(struct sampler *sampler, struct mix_location location,
+                                 uint32_t quarters)
+{
+    return order_neighbors_ahead(get_order(sampler, location),
+                                 sampler->datasets[location.dataset].cache, location.position,
+                                 quarters);
 }
 
 uint64_t sampler_mix_fingerprint(const uint64_t *fingerprints, const uint64_t *weights,

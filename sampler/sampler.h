@@ -50,6 +50,8 @@ static inline uint64_t batching_micros(const struct batching *batching) /* M */
  * of W owns [rM/W, (r+1)M/W), or those congruent to r mod W. */
 uint64_t batching_owned_count(const struct batching *batching);
 uint64_t batching_owned_micro(const struct batching *batching, uint64_t n);
+/* The inverse of batching_owned_micro. False if another rank owns the micro-batch. */
+bool batching_owned_index(const struct batching *batching, uint64_t micro, uint64_t *ret_n);
 
 /* The positions of a micro-batch: first, first + stride, ... */
 struct batching_positions {
@@ -61,6 +63,10 @@ struct batching_positions {
  * micro-batch j has [j*T/M, (j+1)*T/M). In other orders it has those below epoch_end. */
 struct batching_positions batching_positions(const struct batching *batching, enum order_kind kind,
                                              uint64_t epoch_end, uint64_t step, uint64_t micro);
+
+/* Returns the micro-batch of its step that has the position, which is below epoch_end. */
+uint64_t batching_micro_of(const struct batching *batching, enum order_kind kind,
+                           uint64_t epoch_end, uint64_t position);
 
 /* Identifies one sample. */
 struct sample_ref {
@@ -106,11 +112,23 @@ struct sampler_source {
 int sampler_open_mix(const struct sampler_source *sources, uint32_t count, uint64_t lanes,
                      struct sampler **ret_sampler, struct err *err);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
+/* Those of the mix; 1 for a single dataset. */
+uint64_t sampler_lanes(const struct sampler *sampler);
 /* Per epoch: the samples of all datasets. */
 uint64_t sampler_samples(const struct sampler *sampler);
 /* epoch and position are the mix's; the result's epoch and sample are its dataset's. Requires
  * position < sampler_samples. */
 struct sample_ref sampler_at(struct sampler *sampler, uint32_t epoch, uint64_t position);
+/* The same in two steps: the position in the dataset's own epoch, and the sample there. */
+struct mix_location sampler_locate(const struct sampler *sampler, uint32_t epoch,
+                                   uint64_t position);
+struct sample_ref sampler_sample(struct sampler *sampler, struct mix_location location);
+/* The inverse of sampler_locate. */
+uint64_t sampler_position(const struct sampler *sampler, struct mix_location location,
+                          uint32_t *ret_epoch);
+/* order_neighbors_ahead of the location's dataset. */
+uint64_t sampler_neighbors_ahead(struct sampler *sampler, struct mix_location location,
+                                 uint32_t quarters);
 
 /* Returns a single dataset's fingerprint, or XXH3-64 over {fingerprint u64, weight u64} of each
  * dataset, little-endian. Weights must be reduced. */

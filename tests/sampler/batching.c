@@ -38,6 +38,13 @@ static size_t collect_step(struct sampler *sampler, enum order_kind kind, struct
         assert_ok(batching_check(&batching, &err), &err);
         uint64_t mine = batching_owned_count(&batching);
         assert_true(mine >= micros / batching.ranks && mine <= micros / batching.ranks + 1);
+        for (uint64_t micro = 0, n = 0; micro < micros; micro++) {
+            bool is_mine = n < mine && batching_owned_micro(&batching, n) == micro;
+            uint64_t index;
+            assert_int_equal(batching_owned_index(&batching, micro, &index), is_mine);
+            if (is_mine)
+                assert_int_equal(index, n++);
+        }
         for (uint64_t n = 0; n < mine; n++) {
             uint64_t micro = batching_owned_micro(&batching, n);
             assert_true(micro < micros);
@@ -49,6 +56,7 @@ static size_t collect_step(struct sampler *sampler, enum order_kind kind, struct
             for (uint64_t item = 0; item < positions.count; item++) {
                 uint64_t position = positions.first + item * positions.stride;
                 assert_true(position < SAMPLES);
+                assert_int_equal(batching_micro_of(&batching, kind, SAMPLES, position), micro);
                 ret_samples[micro * batching.micro + item] =
                     sampler_at(sampler, 4, position).sample;
                 count++;

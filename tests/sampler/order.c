@@ -280,6 +280,60 @@ static void lanes_read_runs_quarter_by_quarter(void **state)
     assert_in_range(repeated, pairs / 20, pairs / 5);
 }
 
+/* The quarter of its run that has the sample, counted over all runs. */
+static uint64_t quarter_of(const struct order_params *params, uint64_t sample)
+{
+    uint64_t run = sample / params->run, in_run = sample % params->run;
+    uint64_t samples = params->samples - run * params->run < params->run
+                           ? params->samples - run * params->run
+                           : params->run;
+    uint64_t quarter = 0;
+    while (in_run >= samples / 4 * (quarter + 1) + samples % 4 * (quarter + 1) / 4)
+        quarter++;
+    return 4 * run + quarter;
+}
+
+/* Compares the neighbors with the samples at the lane's next positions. */
+static void check_neighbors(void *context, const struct order_params *params, uint32_t epoch)
+{
+    (void)context;
+    struct order order;
+    order_init(&order, params, epoch);
+    struct order_cache *cache = order_cache_open(params);
+    assert_non_null(cache);
+    for (uint64_t p = 0; p < params->samples; p++) {
+        uint64_t first = order_sample(&order, cache, p), quarter = 0, run = 0;
+        if (params->window == 1 && params->run > 1) {
+            uint64_t next = p + params->lanes;
+            for (; next < params->samples; next += params->lanes) {
+                uint64_t sample = order_sample(&order, cache, next);
+                if (sample / params->run != first / params->run)
+                    break;
+                run++;
+                quarter +=
+                    quarter == run - 1 && quarter_of(params, sample) == quarter_of(params, first);
+            }
+        }
+        uint64_t half = order_neighbors_ahead(&order, cache, p, 2);
+        assert_int_equal(order_neighbors_ahead(&order, NULL, p, 1), quarter);
+        assert_int_equal(order_neighbors_ahead(&order, cache, p, 4), run);
+        assert_in_range(half, quarter, run);
+        uint64_t quarters = 1;
+        for (uint64_t k = 1; k <= half; k++)
+            quarters +=
+                quarter_of(params, order_sample(&order, cache, p + k * params->lanes)) !=
+                quarter_of(params, order_sample(&order, cache, p + (k - 1) * params->lanes));
+        assert_in_range(quarters, 1, 2);
+    }
+    order_cache_close(cache);
+}
+
+static void neighbors_ahead_are_those_of_the_same_part_of_the_run(void **state)
+{
+    (void)state;
+    for_many_params(check_neighbors, NULL);
+}
+
 static void a_small_dataset_is_shuffled_too(void **state)
 {
     (void)state;
@@ -390,6 +444,7 @@ int main(void)
         cmocka_unit_test(the_last_positions_belong_to_the_first_lanes),
         cmocka_unit_test(defaults_are_as_documented),
         cmocka_unit_test(lanes_read_runs_quarter_by_quarter),
+        cmocka_unit_test(neighbors_ahead_are_those_of_the_same_part_of_the_run),
         cmocka_unit_test(a_small_dataset_is_shuffled_too),
         cmocka_unit_test(a_position_costs_the_same_in_a_huge_epoch),
         cmocka_unit_test(batches_are_nearly_as_mixed_as_a_full_shuffle),

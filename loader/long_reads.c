@@ -1,0 +1,364 @@
+/*
+ * long_reads — see long_reads.h.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- Lanes. ---- */
+
+static const struct order_params *order_of(const struct loader *loader, uint32_t dataset)
+{
+    return &loader->datasets[dataset].order;
+}
+
+static bool has_neighbors(const struct order_params *order)
+{
+    return order->kind == ORDER_SEQUENTIAL || (order->window == 1 && order->run > 1);
+}
+
+/* True if a lane of the dataset always belongs to the same micro-batch of a step: l mod M. */
+static bool has_fixed_lanes(const struct loader *loader, uint32_t dataset)
+{
+    uint64_t lanes = order_of(loader, dataset)->lanes;
+    return lanes % batching_micros(&loader->options.batching) == 0 &&
+           (loader->sources_count == 1 || sampler_lanes(loader->reader.sampler) == lanes);
+}
+
+static uint64_t count_lanes(const struct loader *loader, uint32_t dataset)
+{
+    const struct batching *batching = &loader->options.batching;
+    uint64_t lanes = order_of(loader, dataset)->lanes;
+    if (!has_neighbors(order_of(loader, dataset)))
+        return 0;
+    return has_fixed_lanes(loader, dataset)
+               ? lanes / batching_micros(batching) * batching_owned_count(batching)
+               : lanes;
+}
+
+uint64_t long_reads_lanes(const struct loader *loader)
+{
+    uint64_t lanes = 0;
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        lanes += count_lanes(loader, i);
+    return lanes;
+}
+
+/* Returns the part that the dataset's lane is in, or NULL. */
+static struct kept_part *find_part(struct loader *loader, uint32_t dataset, uint64_t lane)
+{
+    const struct batching *batching = &loader->options.batching;
+    uint64_t index = lane, micros = batching_micros(batching), n;
+    const uint64_t *first_parts = loader->reader.long_reads.first_parts;
+    if (first_parts[dataset] == first_parts[dataset + 1])
+        return NULL;
+    if (has_fixed_lanes(loader, dataset)) {
+        /* another rank's lane, in what is left of a step (options.micros_done) */
+        if (!batching_owned_index(batching, lane % micros, &n))
+            return NULL;
+        index = lane / micros * batching_owned_count(batching) + n;
+    }
+    index += first_parts[dataset];
+    assert(index < first_parts[dataset + 1]);
+    return &loader->reader.long_reads.parts[index];
+}
+
+/* ---- Memory. ---- */
+
+/* Samples of a part, at most. */
+static uint64_t part_samples(const struct loader *loader, uint32_t dataset, uint32_t quarters)
+{
+    const struct order_params *order = order_of(loader, dataset);
+    uint64_t run = order->run;
+    if (order->kind == ORDER_SEQUENTIAL) {
+        uint64_t mean_bytes = view_mean_bytes(loader->sources[dataset].view);
+        run = ORDER_RUN_BYTES / (mean_bytes ? mean_bytes : 1);
+        quarters = ORDER_QUARTERS;
+    }
+    run = bytes_min(run, LONG_READ_SAMPLES_MAX);
+    return (run * quarters + ORDER_QUARTERS - 1) / ORDER_QUARTERS;
+}
+
+uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        const struct view *view = loader->sources[i].view;
+        uint64_t part_bytes = part_samples(loader, i, quarters) * view_mean_bytes(view) +
+                              (view_read_bytes(view) - view_mean_bytes(view)) +
+                              2 * READ_ARENA_PAGE_BYTES;
+        bytes += count_lanes(loader, i) * part_bytes;
+    }
+    return bytes;
+}
+
+int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max)
+{
+    struct long_reads *reads = &loader->reader.long_reads;
+    reads->quarters = quarters;
+    reads->bytes_max = bytes_max;
+    uint64_t lanes = quarters ? long_reads_lanes(loader) : 0;
+    reads->parts = calloc(lanes ? lanes : 1, sizeof *reads->parts);
+    reads->first_parts = calloc(loader->sources_count + 1, sizeof *reads->first_parts);
+    if (!reads->parts || !reads->first_parts)
+        return -ENOMEM;
+    for (uint32_t i = 0; quarters && i < loader->sources_count; i++)
+        reads->first_parts[i + 1] = reads->first_parts[i] + count_lanes(loader, i);
+    return 0;
+}
+
+void long_reads_deinit(struct long_reads *reads)
+{
+    free(reads->first_parts);
+    free(reads->parts);
+}
+
+/* ---- Planning. ---- */
+
+static void drop_chunk(struct loader *loader, struct load_chunk *chunk)
+{
+    chunk->keeper = NULL;
+    chunk->next_dropped = loader->reader.long_reads.dropped;
+    loader->reader.long_reads.dropped = chunk;
+}
+
+static void drop_part(struct loader *loader, struct kept_part *part)
+{
+    for (uint32_t i = 0; i < part->chunks_count; i++)
+        drop_chunk(loader, part->chunks[i]);
+    part->chunks_count = 0;
+}
+
+static bool is_in_chunk(const struct view_piece *piece, const struct load_chunk *chunk)
+{
+    const struct io_request *request = &chunk->request;
+    return piece->read_offset >= request->offset &&
+           piece->read_offset + piece->read_bytes <= request->offset + request->bytes;
+}
+
+/* Gives the item's pieces the chunks that have them. True if all pieces have one. */
+static bool find_chunks(struct loader *loader, const struct load_slot *slot, uint32_t item,
+                        const struct kept_part *part)
+{
+    const struct load_item *load = &slot->load_items[item];
+    struct load_piece *pieces = loader_pieces(loader, slot, item);
+    bool has_all = true;
+    for (uint32_t k = 0; k < load->pieces_count; k++) {
+        for (uint32_t i = 0; !pieces[k].chunk && i < part->chunks_count; i++)
+            if (part->chunks[i]->shard == load->location.shard &&
+                is_in_chunk(&pieces[k].view, part->chunks[i]))
+                pieces[k].chunk = part->chunks[i];
+        has_all = has_all && (pieces[k].chunk || pieces[k].view.read_bytes == 0);
+    }
+    return has_all;
+}
+
+/* True if only some rows of a large image are wanted: a long read would fetch the others too. */
+static bool is_narrowed(const struct view_piece *view)
+{
+    return view->rows.count > 0 && view->field.size_bytes > LOADER_MERGE_GAP_BYTES;
+}
+
+static void add_extent(struct reader *reader, uint64_t shard, uint64_t sample,
+                       const struct view_piece *view, struct load_piece *piece)
+{
+    if (view->read_bytes > 0)
+        reader->extents[reader->extents_count++] =
+            (struct extent){.shard = shard,
+                            .begin = view->read_offset,
+                            .end = view->read_offset + view->read_bytes,
+                            .sample = sample,
+                            .user = piece};
+}
+
+/* True if this rank will deliver the sample at the location, as far as is known. */
+static bool is_wanted(const struct loader *loader, uint32_t epoch_now, struct mix_location location)
+{
+    const struct plan *plan = &loader->reader.plan;
+    uint32_t epoch;
+    uint64_t position = sampler_position(loader->reader.sampler, location, &epoch), n;
+    uint64_t end = plan->epoch_end;
+    if (epoch == epoch_now && plan->positions_left < end)
+        end = bytes_min(end, plan->position + plan->positions_left);
+    if (position >= end || (epoch != epoch_now && plan->epochs_left <= 1))
+        return false;
+    uint64_t micro = batching_micro_of(&plan->batching, plan->order, plan->epoch_end, position);
+    return batching_owned_index(&plan->batching, micro, &n);
+}
+
+/* Lists the item's pieces that have no chunk, and the pieces of the part's next samples. */
+static void list_extents(struct loader *loader, const struct load_slot *slot, uint32_t item,
+                         struct mix_location location, uint64_t samples)
+{
+    struct reader *reader = &loader->reader;
+    const struct load_item *load = &slot->load_items[item];
+    const struct view *view = loader->sources[location.dataset].view;
+    struct load_piece *pieces = loader_pieces(loader, slot, item);
+    struct view_piece views[SHARD_FIELDS_MAX];
+    reader->extents_count = 0;
+    if (is_narrowed(&pieces[0].view)) /* an image is the first piece */
+        return;
+    for (uint32_t k = 0; k < load->pieces_count; k++)
+        if (!pieces[k].chunk)
+            add_extent(reader, load->location.shard, 0, &pieces[k].view, &pieces[k]);
+    for (uint64_t i = 1; i <= samples; i++) {
+        location.position += order_of(loader, location.dataset)->lanes;
+        if (!is_wanted(loader, slot->micro.epoch, location))
+            continue;
+        struct sample_ref ref = sampler_sample(reader->sampler, location);
+        struct sample_location place = view_locate(view, ref.sample);
+        uint32_t count;
+        if (place.shard != load->location.shard ||
+            view_pieces(view, load->shard, place, ref, views, &count, NULL) ||
+            is_narrowed(&views[0]))
+            continue;
+        if (reader->extents_count + count > LONG_READ_EXTENTS_MAX)
+            return;
+        for (uint32_t k = 0; k < count; k++)
+            add_extent(reader, place.shard, i, &views[k], NULL);
+    }
+}
+
+/* Keeps a chunk for the extents if they include the item's and those of other samples. */
+static void plan_chunk(struct loader *loader, const struct load_item *load, struct kept_part *part,
+                       const struct extent *extents, uint32_t count, uint64_t end)
+{
+    bool has_own = false, has_others = false;
+    for (uint32_t i = 0; i < count; i++) {
+        has_own = has_own || extents[i].user;
+        has_others = has_others || !extents[i].user;
+    }
+    if (!has_own || !has_others || part->chunks_count == LONG_READ_CHUNKS_MAX)
+        return;
+    struct load_chunk *chunk =
+        chunk_plan(&loader->reader, load->shard, load->location.shard, extents[0].begin, end);
+    chunk->is_long = true;
+    chunk->users = 1;
+    chunk->keeper = part;
+    part->chunks[part->chunks_count++] = chunk;
+    for (uint32_t i = 0; i < count; i++)
+        if (extents[i].user)
+            ((struct load_piece *)extents[i].user)->chunk = chunk;
+}
+
+static void plan_part(struct loader *loader, const struct load_slot *slot, uint32_t item,
+                      struct mix_location location, struct kept_part *part)
+{
+    struct reader *reader = &loader->reader;
+    const struct extent_limits limits = {.gap_bytes = reader->merge_gap_bytes,
+                                         .bytes_max = reader->long_reads.bytes_max,
+                                         .same_sample_gap_bytes = LOADER_MERGE_GAP_BYTES};
+    uint64_t turn = location.position / order_of(loader, location.dataset)->lanes;
+    list_extents(loader, slot, item, location, part->end - turn - 1);
+    extents_sort(reader->extents, reader->extents_count);
+    for (uint32_t i = 0, count; i < reader->extents_count; i += count) {
+        uint64_t end;
+        count = extents_merge(reader->extents + i, reader->extents_count - i, &limits, &end);
+        plan_chunk(loader, &slot->load_items[item], part, reader->extents + i, count, end);
+    }
+}
+
+static void plan_item(struct loader *loader, const struct load_slot *slot, uint32_t item)
+{
+    struct reader *reader = &loader->reader;
+    const struct batch_item *batch_item = &slot->items[item];
+    struct mix_location location =
+        sampler_locate(reader->sampler, slot->micro.epoch, batch_item->position);
+    const struct order_params *order = order_of(loader, location.dataset);
+    uint64_t lane = location.position % order->lanes, turn = location.position / order->lanes;
+    struct kept_part *part = find_part(loader, location.dataset, lane);
+    if (!part)
+        return;
+    if (part->epoch != location.epoch || turn >= part->end) {
+        uint64_t left =
+            sampler_neighbors_ahead(reader->sampler, location, reader->long_reads.quarters);
+        uint64_t most = part_samples(loader, location.dataset, ORDER_QUARTERS);
+        drop_part(loader, part);
+        part->epoch = location.epoch;
+        part->end = turn + 1 + bytes_min(left, most ? most - 1 : 0);
+    }
+    if (!find_chunks(loader, slot, item, part))
+        plan_part(loader, slot, item, location, part);
+    if (turn + 1 == part->end)
+        drop_part(loader, part);
+}
+
+void long_reads_plan(struct loader *loader, struct load_slot *slot)
+{
+    struct reader *reader = &loader->reader;
+    bool is_first = loader->planned == 0;
+    if (reader->long_reads.quarters == 0 || is_first || reader_is_cached(reader))
+        return;
+    for (uint32_t i = 0; i < slot->batch.items_count; i++)
+        if (slot->load_items[i].pieces_left > 0 && !slot->items[i].is_padding)
+            plan_item(loader, slot, i);
+}
+
+/* ---- Under the mutex. ---- */
+
+static void release_dropped(struct loader *loader)
+{
+    struct long_reads *reads = &loader->reader.long_reads;
+    while (reads->dropped) {
+        struct load_chunk *chunk = reads->dropped;
+        reads->dropped = chunk->next_dropped;
+        chunk_release(loader, chunk);
+    }
+}
+
+void long_reads_commit(struct loader *loader, struct load_slot *slot)
+{
+    uint64_t now_ns = clock_now_ns();
+    for (uint32_t i = 0; i < slot->batch.items_count; i++) {
+        struct load_piece *pieces = loader_pieces(loader, slot, i);
+        for (uint32_t k = 0; k < slot->load_items[i].pieces_count; k++) {
+            struct load_chunk *chunk = pieces[k].chunk;
+            if (!chunk || !chunk->is_long)
+                continue;
+            chunk_join(chunk, &pieces[k]);
+            if (chunk->is_read)
+                chunk_deliver(loader, chunk, now_ns);
+        }
+    }
+    release_dropped(loader);
+}
+
+bool long_reads_shrink(struct loader *loader)
+{
+    struct long_reads *reads = &loader->reader.long_reads;
+    bool has_kept = false;
+    for (uint64_t i = 0; i < reads->first_parts[loader->sources_count]; i++) {
+        has_kept = has_kept || reads->parts[i].chunks_count > 0;
+        drop_part(loader, &reads->parts[i]);
+    }
+    release_dropped(loader);
+    if (has_kept)
+        reads->quarters /= 2;
+    return has_kept;
+}
+
+void long_reads_split(struct loader *loader, struct load_chunk *chunk)
+{
+    struct reader *reader = &loader->reader;
+    struct kept_part *part = chunk->keeper;
+    for (uint32_t i = 0; part && i < part->chunks_count; i++)
+        if (part->chunks[i] == chunk) {
+            part->chunks[i] = part->chunks[--part->chunks_count];
+            drop_chunk(loader, chunk);
+        }
+    while (chunk->first_waiting) {
+        struct load_piece *piece = chunk->first_waiting;
+        chunk->first_waiting = piece->next_waiting;
+        const struct shard *shard = piece->slot->load_items[piece->item].shard;
+        struct load_chunk *own = chunk_plan(reader, shard, chunk->shard, piece->view.read_offset,
+                                            piece->view.read_offset + piece->view.read_bytes);
+        chunk_join(own, piece);
+        chunk_release(loader, chunk);
+    }
+    release_dropped(loader);
+}

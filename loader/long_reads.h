@@ -1,0 +1,69 @@
+/*
+ * long_reads — plans reads that also fetch the samples that a lane of the order delivers next.
+ *
+ * A lane delivers the samples of a run, which are neighbors on disk, in consecutive turns
+ * (sampler/order.h). At the first of them, the reader plans one chunk for all that this rank
+ * delivers, and keeps it until the lane has delivered the last. With less memory, it does so for
+ * each half or each quarter of a run. In a sequential order, a part is the next ORDER_RUN_BYTES.
+ *
+ * Samples are read one by one
+ *   - in the first micro-batch, so that it is ready soon,
+ *   - while reads complete at submission: copies from the page cache gain nothing from length,
+ *   - if only some rows of a large image are wanted,
+ *   - if even quarters do not fit the memory budget, or the reader ran out of memory.
+ *
+ * All is owned by the reader's thread.
+ */
+#ifndef MILLRACE_LOADER_LONG_READS_H
+#define MILLRACE_LOADER_LONG_READS_H
+
+#include "loader/parts/extents.h"
+#include "loader/slots.h"
+
+struct loader;
+
+enum {
+    LONG_READ_BYTES_MAX = 8 << 20,
+    LONG_READ_SAMPLES_MAX = 4096, /* of a part */
+    LONG_READ_EXTENTS_MAX = 2 * LONG_READ_SAMPLES_MAX,
+    LONG_READ_CHUNKS_MAX = 4, /* of a part; more than one if gaps divide it */
+};
+
+/* The part of a run that a lane is in. */
+struct kept_part {
+    uint32_t epoch;
+    uint64_t end; /* turn of the lane after its last sample; 0: no part yet */
+    struct load_chunk *chunks[LONG_READ_CHUNKS_MAX];
+    uint32_t chunks_count;
+};
+
+struct long_reads {
+    uint32_t quarters;  /* of a run per part: 4, 2 or 1; 0: samples are read one by one */
+    uint64_t bytes_max; /* of a read */
+    struct kept_part *parts;
+    uint64_t *first_parts;      /* of each dataset, and their number */
+    struct load_chunk *dropped; /* no longer kept, to be released */
+};
+
+/* Returns the number of lanes whose samples this rank delivers; 0 if the orders have no runs. */
+uint64_t long_reads_lanes(const struct loader *loader);
+/* Returns the memory of all chunks that are kept at a time, for parts of so many quarters. */
+uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters);
+/* quarters: 0 to ORDER_QUARTERS. -ENOMEM. */
+int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max);
+void long_reads_deinit(struct long_reads *reads); /* safe on zeroed storage */
+
+/* Plans long reads for the slot's items. Pieces get a chunk but do not join it yet; those without a
+ * chunk remain to be planned. */
+void long_reads_plan(struct loader *loader, struct load_slot *slot);
+/* Requires the mutex. Lets the slot's pieces join their long reads, and releases chunks that lanes
+ * have left. */
+void long_reads_commit(struct loader *loader, struct load_slot *slot);
+/* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, and plans shorter
+ * parts from now on. False if nothing was kept. */
+bool long_reads_shrink(struct loader *loader);
+/* Requires the mutex. After a long read failed: reads each piece that waits for it by itself, so
+ * that an error in one sample does not affect others. */
+void long_reads_split(struct loader *loader, struct load_chunk *chunk);
+
+#endif
