@@ -119,9 +119,9 @@ static struct costs estimate_costs(const struct loader *loader)
     return costs;
 }
 
-/* budget: what the fixed costs leave. */
-static struct long_reads_costs choose_long_reads(const struct loader *loader,
-                                                 const struct costs *costs, uint64_t budget)
+/* Returns quarters 0 if not even quarters of runs fit. budget: what the fixed costs leave. */
+static struct long_reads_costs fit_long_reads(const struct loader *loader,
+                                              const struct costs *costs, uint64_t budget)
 {
     uint64_t slot_bytes = sat_add(sat_add(costs->slot_memory_bytes, costs->slot_lists_bytes),
                                   sat_mul(2, costs->slot_reads_bytes));
@@ -129,11 +129,11 @@ static struct long_reads_costs choose_long_reads(const struct loader *loader,
                          ? bytes_min(loader->options.batches_ahead, LONG_READS_SLOTS)
                          : LONG_READS_SLOTS;
     uint64_t slots_bytes = sat_add(sat_mul(slots, slot_bytes), costs->arena_min_bytes);
-    uint64_t lanes = long_reads_lanes(loader);
+    uint64_t parts = long_reads_parts(loader);
     uint64_t lists_bytes = sat_add(
-        sat_mul(lanes, sizeof(struct kept_part) + LONG_READ_CHUNKS_MAX * sizeof(struct load_chunk)),
+        sat_mul(parts, sizeof(struct kept_part) + LONG_READ_CHUNKS_MAX * sizeof(struct load_chunk)),
         LONG_READ_EXTENTS_MAX * sizeof(struct extent));
-    for (uint32_t quarters = ORDER_QUARTERS; lanes > 0 && quarters > 0; quarters /= 2) {
+    for (uint32_t quarters = ORDER_QUARTERS; parts > 0 && quarters > 0; quarters /= 2) {
         /* sizes differ, so some of the arena is lost between them */
         uint64_t kept_bytes = long_reads_bytes(loader, quarters);
         uint64_t arena_bytes = sat_add(kept_bytes, kept_bytes / 4);
@@ -141,6 +141,17 @@ static struct long_reads_costs choose_long_reads(const struct loader *loader,
             return (struct long_reads_costs){quarters, arena_bytes, lists_bytes};
     }
     return (struct long_reads_costs){0};
+}
+
+static struct long_reads_costs choose_long_reads(struct loader *loader, const struct costs *costs,
+                                                 uint64_t budget)
+{
+    long_reads_choose_resident(loader, loader->options.memory_bytes / 2);
+    struct long_reads_costs chosen = fit_long_reads(loader, costs, budget);
+    if (chosen.quarters > 0)
+        return chosen;
+    long_reads_choose_resident(loader, 0);
+    return fit_long_reads(loader, costs, budget);
 }
 
 static int budget_too_small(const struct loader *loader, uint64_t min_bytes, struct err *err)

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- Lanes. ---- */
+/* ---- Parts. ---- */
 
 static const struct order_params *order_of(const struct loader *loader, uint32_t dataset)
 {
@@ -30,32 +30,54 @@ static bool has_fixed_lanes(const struct loader *loader, uint32_t dataset)
            (loader->sources_count == 1 || sampler_lanes(loader->reader.sampler) == lanes);
 }
 
-static uint64_t count_lanes(const struct loader *loader, uint32_t dataset)
+/* Samples of a group of a resident dataset, or of a part in a sequential order. */
+static uint64_t group_samples(const struct loader *loader, uint32_t dataset)
+{
+    uint64_t mean_bytes = view_mean_bytes(loader->sources[dataset].view);
+    uint64_t samples = ORDER_RUN_BYTES / (mean_bytes ? mean_bytes : 1);
+    return samples == 0 ? 1 : bytes_min(samples, LONG_READ_SAMPLES_MAX);
+}
+
+/* The most samples of a lane's part. */
+static uint64_t part_samples(const struct loader *loader, uint32_t dataset, uint32_t quarters)
+{
+    const struct order_params *order = order_of(loader, dataset);
+    if (order->kind == ORDER_SEQUENTIAL)
+        return group_samples(loader, dataset);
+    uint64_t run = bytes_min(order->run, LONG_READ_SAMPLES_MAX);
+    return (run * quarters + ORDER_QUARTERS - 1) / ORDER_QUARTERS;
+}
+
+static uint64_t count_parts(const struct loader *loader, uint32_t dataset)
 {
     const struct batching *batching = &loader->options.batching;
-    uint64_t lanes = order_of(loader, dataset)->lanes;
-    if (!has_neighbors(order_of(loader, dataset)))
+    const struct order_params *order = order_of(loader, dataset);
+    if (loader->sources[dataset].is_resident)
+        return (order->samples - 1) / group_samples(loader, dataset) + 1;
+    if (!has_neighbors(order))
         return 0;
     return has_fixed_lanes(loader, dataset)
-               ? lanes / batching_micros(batching) * batching_owned_count(batching)
-               : lanes;
+               ? order->lanes / batching_micros(batching) * batching_owned_count(batching)
+               : order->lanes;
 }
 
-uint64_t long_reads_lanes(const struct loader *loader)
+uint64_t long_reads_parts(const struct loader *loader)
 {
-    uint64_t lanes = 0;
+    uint64_t parts = 0;
     for (uint32_t i = 0; i < loader->sources_count; i++)
-        lanes += count_lanes(loader, i);
-    return lanes;
+        parts += count_parts(loader, i);
+    return parts;
 }
 
-/* Returns the part that the dataset's lane is in, or NULL. */
-static struct kept_part *find_part(struct loader *loader, uint32_t dataset, uint64_t lane)
+/* Returns the part that the lane is in, or NULL. */
+static struct kept_part *find_lane_part(const struct loader *loader, uint32_t dataset,
+                                        uint64_t lane)
 {
     const struct batching *batching = &loader->options.batching;
+    const struct long_reads *reads = &loader->reader.long_reads;
     uint64_t index = lane, micros = batching_micros(batching), n;
-    const uint64_t *first_parts = loader->reader.long_reads.first_parts;
-    if (first_parts[dataset] == first_parts[dataset + 1])
+    uint64_t count = reads->first_parts[dataset + 1] - reads->first_parts[dataset];
+    if (count == 0)
         return NULL;
     if (has_fixed_lanes(loader, dataset)) {
         /* another rank's lane, in what is left of a step (options.micros_done) */
@@ -63,37 +85,58 @@ static struct kept_part *find_part(struct loader *loader, uint32_t dataset, uint
             return NULL;
         index = lane / micros * batching_owned_count(batching) + n;
     }
-    index += first_parts[dataset];
-    assert(index < first_parts[dataset + 1]);
-    return &loader->reader.long_reads.parts[index];
+    assert(index < count);
+    return &reads->parts[reads->first_parts[dataset] + index];
+}
+
+static struct kept_part *find_group(const struct loader *loader, uint32_t dataset, uint64_t sample)
+{
+    const struct long_reads *reads = &loader->reader.long_reads;
+    uint64_t index = sample / group_samples(loader, dataset);
+    assert(index < reads->first_parts[dataset + 1] - reads->first_parts[dataset]);
+    return &reads->parts[reads->first_parts[dataset] + index];
 }
 
 /* ---- Memory. ---- */
 
-/* Samples of a part, at most. */
-static uint64_t part_samples(const struct loader *loader, uint32_t dataset, uint32_t quarters)
+/* The shards' files, each sample read as part of one chunk. */
+static uint64_t resident_bytes(const struct loader *loader, uint32_t dataset)
 {
-    const struct order_params *order = order_of(loader, dataset);
-    uint64_t run = order->run;
-    if (order->kind == ORDER_SEQUENTIAL) {
-        uint64_t mean_bytes = view_mean_bytes(loader->sources[dataset].view);
-        run = ORDER_RUN_BYTES / (mean_bytes ? mean_bytes : 1);
-        quarters = ORDER_QUARTERS;
+    const struct load_source *source = &loader->sources[dataset];
+    uint64_t groups = (view_samples(source->view) - 1) / group_samples(loader, dataset) + 1;
+    uint64_t bytes = groups * 2 * READ_ARENA_PAGE_BYTES;
+    for (uint64_t i = 0; i < source->dataset->shards_count; i++)
+        bytes += source->dataset->shards[i].file_bytes;
+    return bytes;
+}
+
+void long_reads_choose_resident(struct loader *loader, uint64_t bytes)
+{
+    const struct loader_options *options = &loader->options;
+    /* in one epoch, each of several ranks needs only a part of the samples */
+    bool is_useful = options->batching.ranks == 1 || options->epochs_max != 1;
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        uint64_t own_bytes = resident_bytes(loader, i);
+        loader->sources[i].is_resident = is_useful && own_bytes <= bytes;
+        bytes -= loader->sources[i].is_resident ? own_bytes : 0;
     }
-    run = bytes_min(run, LONG_READ_SAMPLES_MAX);
-    return (run * quarters + ORDER_QUARTERS - 1) / ORDER_QUARTERS;
+}
+
+static uint64_t lanes_bytes(const struct loader *loader, uint32_t dataset, uint32_t quarters)
+{
+    const struct view *view = loader->sources[dataset].view;
+    uint64_t part_bytes = part_samples(loader, dataset, quarters) * view_mean_bytes(view) +
+                          (view_read_bytes(view) - view_mean_bytes(view)) +
+                          2 * READ_ARENA_PAGE_BYTES;
+    return count_parts(loader, dataset) * part_bytes;
 }
 
 uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < loader->sources_count; i++) {
-        const struct view *view = loader->sources[i].view;
-        uint64_t part_bytes = part_samples(loader, i, quarters) * view_mean_bytes(view) +
-                              (view_read_bytes(view) - view_mean_bytes(view)) +
-                              2 * READ_ARENA_PAGE_BYTES;
-        bytes += count_lanes(loader, i) * part_bytes;
-    }
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        bytes += loader->sources[i].is_resident ? resident_bytes(loader, i)
+                                                : lanes_bytes(loader, i, quarters);
     return bytes;
 }
 
@@ -102,13 +145,13 @@ int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max
     struct long_reads *reads = &loader->reader.long_reads;
     reads->quarters = quarters;
     reads->bytes_max = bytes_max;
-    uint64_t lanes = quarters ? long_reads_lanes(loader) : 0;
-    reads->parts = calloc(lanes ? lanes : 1, sizeof *reads->parts);
+    uint64_t parts = quarters ? long_reads_parts(loader) : 0;
+    reads->parts = calloc(parts ? parts : 1, sizeof *reads->parts);
     reads->first_parts = calloc(loader->sources_count + 1, sizeof *reads->first_parts);
     if (!reads->parts || !reads->first_parts)
         return -ENOMEM;
     for (uint32_t i = 0; quarters && i < loader->sources_count; i++)
-        reads->first_parts[i + 1] = reads->first_parts[i] + count_lanes(loader, i);
+        reads->first_parts[i + 1] = reads->first_parts[i] + count_parts(loader, i);
     return 0;
 }
 
@@ -191,44 +234,81 @@ static bool is_wanted(const struct loader *loader, uint32_t epoch_now, struct mi
     return batching_owned_index(&plan->batching, micro, &n);
 }
 
-/* Lists the item's pieces that have no chunk, and the pieces of the part's next samples. */
-static void list_extents(struct loader *loader, const struct load_slot *slot, uint32_t item,
-                         struct mix_location location, uint64_t samples)
+/* True if whole images are read although only some rows are wanted, because other epochs want
+ * others. */
+static bool reads_whole_images(const struct loader *loader, const struct load_source *source)
+{
+    return source->is_resident && loader->options.epochs_max != 1;
+}
+
+/* Adds the pieces of a sample that is needed later, if it is in the item's shard. */
+static void add_sample(struct loader *loader, const struct load_item *load, struct sample_ref ref)
 {
     struct reader *reader = &loader->reader;
-    const struct load_item *load = &slot->load_items[item];
-    const struct view *view = loader->sources[location.dataset].view;
-    struct load_piece *pieces = loader_pieces(loader, slot, item);
+    const struct load_source *source = loader_source_of(loader, ref);
     struct view_piece views[SHARD_FIELDS_MAX];
-    reader->extents_count = 0;
-    if (is_narrowed(&pieces[0].view)) /* an image is the first piece */
+    struct sample_location place = view_locate(source->view, ref.sample);
+    uint32_t count;
+    if (place.shard != load->location.shard ||
+        view_pieces(source->view, load->shard, place, ref, views, &count, NULL))
         return;
-    for (uint32_t k = 0; k < load->pieces_count; k++)
-        if (!pieces[k].chunk)
-            add_extent(reader, load->location.shard, 0, &pieces[k].view, &pieces[k]);
-    for (uint64_t i = 1; i <= samples; i++) {
-        location.position += order_of(loader, location.dataset)->lanes;
-        if (!is_wanted(loader, slot->micro.epoch, location))
-            continue;
-        struct sample_ref ref = sampler_sample(reader->sampler, location);
-        struct sample_location place = view_locate(view, ref.sample);
-        uint32_t count;
-        if (place.shard != load->location.shard ||
-            view_pieces(view, load->shard, place, ref, views, &count, NULL) ||
-            is_narrowed(&views[0]))
-            continue;
-        if (reader->extents_count + count > LONG_READ_EXTENTS_MAX)
-            return;
+    if (reads_whole_images(loader, source))
         for (uint32_t k = 0; k < count; k++)
-            add_extent(reader, place.shard, i, &views[k], NULL);
+            view_widen_rows(&views[k]);
+    else if (is_narrowed(&views[0]))
+        return;
+    for (uint32_t k = 0; k < count && reader->extents_count < LONG_READ_EXTENTS_MAX; k++)
+        add_extent(reader, place.shard, ref.sample, &views[k], NULL);
+}
+
+/* Adds the item's pieces that have no chunk. */
+static void add_item(struct loader *loader, const struct load_slot *slot, uint32_t item)
+{
+    const struct load_item *load = &slot->load_items[item];
+    struct sample_ref ref = slot->items[item].ref;
+    struct load_piece *pieces = loader_pieces(loader, slot, item);
+    bool is_whole = reads_whole_images(loader, loader_source_of(loader, ref));
+    if (is_narrowed(&pieces[0].view) && !is_whole) /* an image is the first piece */
+        return;
+    for (uint32_t k = 0; k < load->pieces_count; k++) {
+        struct view_piece view = pieces[k].view;
+        if (is_whole)
+            view_widen_rows(&view);
+        if (!pieces[k].chunk)
+            add_extent(&loader->reader, load->location.shard, ref.sample, &view, &pieces[k]);
     }
 }
 
-/* Keeps a chunk for the extents if they include the item's and those of other samples. */
-static void plan_chunk(struct loader *loader, const struct load_item *load, struct kept_part *part,
-                       const struct extent *extents, uint32_t count, uint64_t end)
+/* Adds the samples that the lane delivers next, up to the end of the part. */
+static void add_lane(struct loader *loader, const struct load_slot *slot, uint32_t item,
+                     struct mix_location location, const struct kept_part *part)
 {
-    bool has_own = false, has_others = false;
+    uint64_t lanes = order_of(loader, location.dataset)->lanes;
+    for (uint64_t turn = location.position / lanes + 1; turn < part->end; turn++) {
+        location.position += lanes;
+        if (is_wanted(loader, slot->micro.epoch, location))
+            add_sample(loader, &slot->load_items[item],
+                       sampler_sample(loader->reader.sampler, location));
+    }
+}
+
+/* Adds the other samples of a resident group. */
+static void add_group(struct loader *loader, const struct load_slot *slot, uint32_t item)
+{
+    struct sample_ref ref = slot->items[item].ref;
+    uint64_t own = ref.sample, size = group_samples(loader, ref.dataset), first = own / size * size;
+    uint64_t end = bytes_min(first + size, order_of(loader, ref.dataset)->samples);
+    for (ref.sample = first; ref.sample < end; ref.sample++)
+        if (ref.sample != own)
+            add_sample(loader, &slot->load_items[item], ref);
+}
+
+/* Keeps a chunk for the extents if they include the item's and, unless it is kept for all epochs,
+ * those of other samples. */
+static void plan_chunk(struct loader *loader, const struct load_item *load, struct kept_part *part,
+                       bool is_resident, const struct extent *extents, uint32_t count, uint64_t end)
+{
+    bool has_own = false, has_others = is_resident;
     for (uint32_t i = 0; i < count; i++) {
         has_own = has_own || extents[i].user;
         has_others = has_others || !extents[i].user;
@@ -253,50 +333,69 @@ static void plan_part(struct loader *loader, const struct load_slot *slot, uint3
     const struct extent_limits limits = {.gap_bytes = reader->merge_gap_bytes,
                                          .bytes_max = reader->long_reads.bytes_max,
                                          .same_sample_gap_bytes = LOADER_MERGE_GAP_BYTES};
-    uint64_t turn = location.position / order_of(loader, location.dataset)->lanes;
-    list_extents(loader, slot, item, location, part->end - turn - 1);
+    bool is_resident = loader->sources[location.dataset].is_resident;
+    reader->extents_count = 0;
+    add_item(loader, slot, item);
+    if (reader->extents_count == 0)
+        return;
+    if (is_resident)
+        add_group(loader, slot, item);
+    else
+        add_lane(loader, slot, item, location, part);
     extents_sort(reader->extents, reader->extents_count);
     for (uint32_t i = 0, count; i < reader->extents_count; i += count) {
         uint64_t end;
         count = extents_merge(reader->extents + i, reader->extents_count - i, &limits, &end);
-        plan_chunk(loader, &slot->load_items[item], part, reader->extents + i, count, end);
+        plan_chunk(loader, &slot->load_items[item], part, is_resident, reader->extents + i, count,
+                   end);
     }
 }
 
-static void plan_item(struct loader *loader, const struct load_slot *slot, uint32_t item)
+/* Lets a lane begin another part at the turn. */
+static void begin_part(struct loader *loader, struct kept_part *part, struct mix_location location,
+                       uint64_t turn)
 {
     struct reader *reader = &loader->reader;
-    const struct batch_item *batch_item = &slot->items[item];
+    uint32_t quarters = reader->long_reads.quarters;
+    uint64_t samples_max = part_samples(loader, location.dataset, ORDER_QUARTERS), left = 0;
+    if (quarters > 0)
+        left = sampler_neighbors_ahead(reader->sampler, location, quarters);
+    drop_part(loader, part);
+    part->epoch = location.epoch;
+    part->end = turn + 1 + bytes_min(left, samples_max - 1);
+}
+
+static void plan_item(struct loader *loader, const struct load_slot *slot, uint32_t item,
+                      bool may_plan)
+{
     struct mix_location location =
-        sampler_locate(reader->sampler, slot->micro.epoch, batch_item->position);
-    const struct order_params *order = order_of(loader, location.dataset);
-    uint64_t lane = location.position % order->lanes, turn = location.position / order->lanes;
-    struct kept_part *part = find_part(loader, location.dataset, lane);
+        sampler_locate(loader->reader.sampler, slot->micro.epoch, slot->items[item].position);
+    uint64_t lanes = order_of(loader, location.dataset)->lanes, turn = location.position / lanes;
+    bool is_resident = loader->sources[location.dataset].is_resident;
+    struct kept_part *part =
+        is_resident ? find_group(loader, location.dataset, slot->items[item].ref.sample)
+                    : find_lane_part(loader, location.dataset, location.position % lanes);
     if (!part)
         return;
-    if (part->epoch != location.epoch || turn >= part->end) {
-        uint64_t left =
-            sampler_neighbors_ahead(reader->sampler, location, reader->long_reads.quarters);
-        uint64_t most = part_samples(loader, location.dataset, ORDER_QUARTERS);
-        drop_part(loader, part);
-        part->epoch = location.epoch;
-        part->end = turn + 1 + bytes_min(left, most ? most - 1 : 0);
-    }
-    if (!find_chunks(loader, slot, item, part))
+    if (!is_resident && (part->epoch != location.epoch || turn >= part->end))
+        begin_part(loader, part, location, turn);
+    if (!find_chunks(loader, slot, item, part) && may_plan)
         plan_part(loader, slot, item, location, part);
-    if (turn + 1 == part->end)
+    if (!is_resident && turn + 1 == part->end)
         drop_part(loader, part);
 }
 
 void long_reads_plan(struct loader *loader, struct load_slot *slot)
 {
     struct reader *reader = &loader->reader;
+    const struct long_reads *reads = &reader->long_reads;
     bool is_first = loader->planned == 0;
-    if (reader->long_reads.quarters == 0 || is_first || reader_is_cached(reader))
+    bool may_plan = reads->quarters > 0 && !is_first && !reader_is_cached(reader);
+    if (reads->first_parts[loader->sources_count] == 0)
         return;
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
         if (slot->load_items[i].pieces_left > 0 && !slot->items[i].is_padding)
-            plan_item(loader, slot, i);
+            plan_item(loader, slot, i, may_plan);
 }
 
 /* ---- Under the mutex. ---- */

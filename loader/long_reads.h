@@ -1,15 +1,19 @@
 /*
- * long_reads — plans reads that also fetch the samples that a lane of the order delivers next.
+ * long_reads — plans reads that also fetch samples that are delivered later.
  *
  * A lane delivers the samples of a run, which are neighbors on disk, in consecutive turns
  * (sampler/order.h). At the first of them, the reader plans one chunk for all that this rank
  * delivers, and keeps it until the lane has delivered the last. With less memory, it does so for
  * each half or each quarter of a run. In a sequential order, a part is the next ORDER_RUN_BYTES.
  *
- * Samples are read one by one
+ * A resident dataset fits into half of the budget. Its parts are groups of neighbors in the
+ * dataset, of ORDER_RUN_BYTES each, which are read when one of their samples is needed, and kept
+ * for all epochs.
+ *
+ * Samples that are not in a kept chunk are read one by one
  *   - in the first micro-batch, so that it is ready soon,
  *   - while reads complete at submission: copies from the page cache gain nothing from length,
- *   - if only some rows of a large image are wanted,
+ *   - if only some rows of a large image are wanted (unless it is resident for several epochs),
  *   - if even quarters do not fit the memory budget, or the reader ran out of memory.
  *
  * All is owned by the reader's thread.
@@ -29,25 +33,28 @@ enum {
     LONG_READ_CHUNKS_MAX = 4, /* of a part; more than one if gaps divide it */
 };
 
-/* The part of a run that a lane is in. */
+/* The part of a run that a lane is in, or a group of a resident dataset. */
 struct kept_part {
-    uint32_t epoch;
-    uint64_t end; /* turn of the lane after its last sample; 0: no part yet */
+    uint32_t epoch; /* of a lane */
+    uint64_t end;   /* turn of the lane after the part's last sample; 0: no part yet */
     struct load_chunk *chunks[LONG_READ_CHUNKS_MAX];
     uint32_t chunks_count;
 };
 
 struct long_reads {
-    uint32_t quarters;  /* of a run per part: 4, 2 or 1; 0: samples are read one by one */
+    uint32_t quarters;  /* of a run per part: 4, 2 or 1; 0: no long reads */
     uint64_t bytes_max; /* of a read */
     struct kept_part *parts;
     uint64_t *first_parts;      /* of each dataset, and their number */
     struct load_chunk *dropped; /* no longer kept, to be released */
 };
 
-/* Returns the number of lanes whose samples this rank delivers; 0 if the orders have no runs. */
-uint64_t long_reads_lanes(const struct loader *loader);
-/* Returns the memory of all chunks that are kept at a time, for parts of so many quarters. */
+/* Makes those datasets resident that together fit into so many bytes. */
+void long_reads_choose_resident(struct loader *loader, uint64_t bytes);
+/* Returns the number of parts that are kept at a time: lanes whose samples this rank delivers, if
+ * the order has runs, and groups of resident datasets. */
+uint64_t long_reads_parts(const struct loader *loader);
+/* Returns the memory of their chunks, if a lane's part has so many quarters of a run. */
 uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters);
 /* quarters: 0 to ORDER_QUARTERS. -ENOMEM. */
 int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max);

@@ -24,6 +24,7 @@ enum { LOADER_FIELD_BYTES = 256 }; /* field names separated by `;` */
 struct load_source {
     struct dataset *dataset;
     struct view *view;
+    bool is_resident; /* small: what is read stays in memory (long_reads.h) */
 };
 
 struct loader {

@@ -245,6 +245,14 @@ static void narrow_to_rows(const struct view *view, struct sample_ref ref, struc
         widen(piece);
 }
 
+void view_widen_rows(struct view_piece *piece)
+{
+    if (piece->rows.count == 0)
+        return;
+    piece->read_offset = piece->field.data_offset;
+    piece->read_bytes = piece->field.size_bytes;
+}
+
 static int window_piece(const struct view *view, const struct shard *shard,
                         struct sample_location location, struct view_piece *piece, struct err *err)
 {

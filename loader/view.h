@@ -49,6 +49,9 @@ int view_pieces(const struct view *view, const struct shard *shard, struct sampl
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err);
 
+/* Extends what is read of an image with wanted rows to the whole image. */
+void view_widen_rows(struct view_piece *piece);
+
 /* Checks the CRCs of the bytes read, per field or per block. -EBADMSG with offset and both CRCs. */
 int view_verify(const struct view_piece *piece, const struct shard *shard, struct err *err);
 

@@ -108,7 +108,7 @@ static void a_missing_shard_ends_the_run_instead_of_substituting(void **state)
 static void a_disk_error_ends_the_run_instead_of_substituting(void **state)
 {
     (void)state;
-    static const char *const rules[] = {"read:eio@60+", "read:eio@1:shard-000003"};
+    static const char *const rules[] = {"read:eio@20+", "read:eio@1:shard-000003"};
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         struct fixture fixture;
         struct err err = {0};

@@ -400,6 +400,8 @@ static void waiting_for_reads_is_reported(void **state)
 static void closing_does_not_wait_for_stuck_reads(void **state)
 {
     struct fixture *fixture = *state;
+    /* so that samples don't share reads, and each batch needs some */
+    fixture_set_listed_mean_bytes(fixture, ORDER_RUN_BYTES);
     for (int taken = 0; taken < 10; taken++) {
         struct loader_options options = fixture_loader_options(fixture, LOADER_IMAGE);
         struct loader *loader;
