@@ -153,6 +153,8 @@ int fault_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
     struct fault_verdict verdict = fault_apply(fault, FAULT_QUEUE, "", 0);
     if (verdict.error)
         return err_errno(err, verdict.error, "an I/O queue was made to fail");
+    if (fault->rules.depth > 0)
+        depth = (unsigned)bytes_min(depth, fault->rules.depth);
     int status = fault->inner->ops->queue_open(fault->inner, depth, &inner, err);
     if (status)
         return status;

@@ -217,10 +217,14 @@ static int parse_path(struct rule_parser *r, struct fault_rule *rule)
 
 static int parse_rule(struct rule_parser *r, struct fault_rules *rules)
 {
-    static const char seed[] = "seed=";
+    static const char seed[] = "seed=", depth[] = "depth=";
     if (strncmp(r->at, seed, sizeof seed - 1) == 0) {
         r->at += sizeof seed - 1;
         return parse_number(r, 0, &rules->seed);
+    }
+    if (strncmp(r->at, depth, sizeof depth - 1) == 0) {
+        r->at += sizeof depth - 1;
+        return parse_number(r, 1, &rules->depth);
     }
     if (rules->count == FAULT_RULES_MAX)
         return syntax_error(r, r->at, "too many rules", "at most 16");

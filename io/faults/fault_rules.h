@@ -2,7 +2,7 @@
  * fault_rules — parses `--fault` and decides which file operations fail, and how.
  *
  *     RULES     = RULE {"," RULE}
- *     RULE      = OPERATION ":" EFFECT [WHEN] [":" PATH]  |  "seed=" N
+ *     RULE      = OPERATION ":" EFFECT [WHEN] [":" PATH]  |  "seed=" N  |  "depth=" N
  *     OPERATION = one of fault_operation's words, or "durable": begin, create, write, finalize,
  *                 commit and remove together
  *     EFFECT    = an error ("eio", "enospc", ...) | "delay=" DURATION | "hold" | "short" |
@@ -14,6 +14,8 @@
  *
  *     read:eio@17                                 the 17th read fails
  *     read:delay=20ms%10:shard-000003,seed=7      every tenth read of that shard takes longer
+ *     read:delay=10ms,depth=32                    a slow disk: at most 32 requests of a queue at a
+ *                                                 time
  *
  * A rule counts only the operations and paths that it applies to. A percentage selects operations
  * by a hash of the seed, the rule's number, the file's name and the offset, so the selection does
@@ -78,6 +80,7 @@ struct fault_rule {
 /* Immutable except for the counts. */
 struct fault_rules {
     uint64_t seed;
+    uint64_t depth; /* limits the requests in flight of each queue opened later; 0: no limit */
     unsigned count;
     struct fault_rule rules[FAULT_RULES_MAX];
 };

@@ -163,6 +163,28 @@ static void a_held_request_is_cancelled_on_request_and_on_close(void **state)
     io_close(faulty);
 }
 
+static void depth_limits_the_requests_in_flight(void **state)
+{
+    (void)state;
+    struct io_request *all[DEPTH], *done[DEPTH];
+    open_faulty("read:hold,depth=3");
+    for (unsigned i = 0; i < DEPTH; i++) {
+        requests[i] = (struct io_request){.kind = IO_READ,
+                                          .file = file,
+                                          .offset = i * (uint64_t)READ,
+                                          .data = data[i],
+                                          .bytes = READ};
+        all[i] = &requests[i];
+    }
+    assert_int_equal(faulty->ops->submit(queue, all, DEPTH), 3);
+    assert_int_equal(faulty->ops->submit(queue, all + 3, DEPTH - 3), 0);
+    io_fault_release(faulty);
+    assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 3, IO_FOREVER), 3);
+    assert_int_equal(faulty->ops->submit(queue, all + 3, 1), 1);
+    assert_int_equal(faulty->ops->reap(queue, done, DEPTH, 1, IO_FOREVER), 1);
+    close_all();
+}
+
 static void a_short_read_returns_the_first_bytes(void **state)
 {
     (void)state;
@@ -387,6 +409,7 @@ int main(void)
         CASE(a_delayed_read_does_not_block_others_and_can_be_cancelled),
         CASE(a_delayed_read_is_complete),
         CASE(a_held_request_is_cancelled_on_request_and_on_close),
+        CASE(depth_limits_the_requests_in_flight),
         CASE(a_short_read_returns_the_first_bytes),
         CASE(a_read_flip_inverts_one_bit),
         CASE(a_write_flip_inverts_one_bit),

@@ -26,9 +26,10 @@ static void a_rule_has_operation_effect_condition_and_path(void **state)
 {
     (void)state;
     struct fault_rules rules =
-        parse_rules("read:eio@17,seed=7,write:delay=20ms%2.5:shard-000003,commit:hold,"
+        parse_rules("read:eio@17,seed=7,depth=32,write:delay=20ms%2.5:shard-000003,commit:hold,"
                     "durable:enospc@9+,read:flip/4:a:b");
     assert_int_equal(rules.seed, 7);
+    assert_int_equal(rules.depth, 32);
     assert_int_equal(rules.count, 5);
     const struct fault_rule *rule = rules.rules;
     assert_int_equal(rule->operations, 1 << FAULT_READ);
@@ -91,6 +92,7 @@ static void a_wrong_rule_is_refused_with_its_column_and_the_nearest_word(void **
         {"wait:eio@3:data", 11, "unexpected text", ""},
         {"read:eio,", 10, "missing rule", ""},
         {"seed=", 6, "invalid number", ""},
+        {"depth=0", 7, "invalid number", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct fault_rules rules = {.seed = 5};
