@@ -192,7 +192,8 @@ struct loader_options {
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */
     unsigned batches_ahead;
-    /* Receives one line per bad sample and per long wait, on the consumer's thread. */
+    /* Receives one line per bad sample, per long wait, and if ranks share lanes, on the consumer's
+     * thread. */
     const struct log *log;
     uint64_t stall_report_ns; /* log a wait this long with its cause; 0: 30 s; UINT64_MAX: never */
     uint64_t timeout_ns;      /* end the run with -ETIMEDOUT after a wait this long; 0: never */

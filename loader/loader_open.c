@@ -236,6 +236,8 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         status = loader_check_bad_fraction(loader, options->bad_fraction_max, 0, 0, err);
     if (!status && !options->order_only)
         status = open_stages(loader, err);
+    if (!status && options->batching.rank == 0 && !is_reading_disabled(options))
+        long_reads_warn_about_lanes(loader);
     if (is_reading_disabled(options))
         consumer->failure = err_set(&consumer->failure_err, -EINVAL,
                                     "the loader was opened only for its order or memory plan");

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* ---- Parts. ---- */
@@ -67,6 +68,22 @@ uint64_t long_reads_parts(const struct loader *loader)
     for (uint32_t i = 0; i < loader->sources_count; i++)
         parts += count_parts(loader, i);
     return parts;
+}
+
+void long_reads_warn_about_lanes(const struct loader *loader)
+{
+    const struct batching *batching = &loader->options.batching;
+    uint64_t micros = batching_micros(batching);
+    for (uint32_t i = 0; i < loader->sources_count && batching->ranks > 1; i++) {
+        const struct order_params *order = order_of(loader, i);
+        if (order->kind != ORDER_SHUFFLE || !has_neighbors(order) || order->lanes % micros == 0)
+            continue;
+        log_line(loader->options.log, LOG_WARN,
+                 "%s: the order's %" PRIu64 " lanes are not a multiple of the %" PRIu64
+                 " micro-batches of a step, so ranks share runs and need several times as many "
+                 "reads; the samples are the same",
+                 loader->sources[i].dataset->path, order->lanes, micros);
+    }
 }
 
 /* Returns the part that the lane is in, or NULL. */

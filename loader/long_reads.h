@@ -49,6 +49,9 @@ struct long_reads {
     struct load_chunk *dropped; /* no longer kept, to be released */
 };
 
+/* Logs a warning if ranks share lanes, so that each of them reads the lanes' runs in pieces. */
+void long_reads_warn_about_lanes(const struct loader *loader);
+
 /* Makes those datasets resident that together fit into so many bytes. */
 void long_reads_choose_resident(struct loader *loader, uint64_t bytes);
 /* Returns the number of parts that are kept at a time: lanes whose samples this rank delivers, if
