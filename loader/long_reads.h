@@ -16,7 +16,8 @@
  *   - if only some rows of a large image are wanted (unless it is resident for several epochs),
  *   - if even quarters do not fit the memory budget, or the reader ran out of memory.
  *
- * All is owned by the reader's thread.
+ * Files: long_read_parts.c defines the parts, long_read_plan.c plans and shares their reads. All is
+ * owned by the reader's thread.
  */
 #ifndef MILLRACE_LOADER_LONG_READS_H
 #define MILLRACE_LOADER_LONG_READS_H
@@ -62,6 +63,17 @@ uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters);
 /* quarters: 0 to ORDER_QUARTERS. -ENOMEM. */
 int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max);
 void long_reads_deinit(struct long_reads *reads); /* safe on zeroed storage */
+
+/* Parts, for the planning of reads. */
+const struct order_params *long_reads_order(const struct loader *loader, uint32_t dataset);
+/* Returns the most samples of a group of a resident dataset, or of a part in a sequential order. */
+uint64_t long_reads_group_samples(const struct loader *loader, uint32_t dataset);
+/* Returns the most samples of a lane's part. */
+uint64_t long_reads_part_samples(const struct loader *loader, uint32_t dataset, uint32_t quarters);
+/* Returns the group that has the sample or, if the dataset is not resident, the part of the
+ * location's lane. NULL: samples are read one by one, or the lane is another rank's. */
+struct kept_part *long_reads_find_part(const struct loader *loader, struct mix_location location,
+                                       uint64_t sample);
 
 /* Plans long reads for the slot's items. Pieces get a chunk but do not join it yet; those without a
  * chunk remain to be planned. */

@@ -3,9 +3,9 @@
  *
  *     plan -> slot: items, pieces -> chunks -> io queue -> decode pool
  *
- * Files: read_ahead.c begins micro-batches, read_plan.c plans their reads, long_reads.c those for
- * several micro-batches, read_stage.c issues and
- * completes reads, inline_decode.c decodes cached samples on the reader's thread.
+ * Files: read_ahead.c begins micro-batches, long_read_plan.c and read_plan.c plan their reads,
+ * read_stage.c issues and completes reads, inline_decode.c decodes cached samples on the reader's
+ * thread.
  *
  * At most ahead_max micro-batches are begun and not yet taken. The limit starts small and doubles
  * when it has left workers idle and the consumer then had to wait. During inline decoding the limit

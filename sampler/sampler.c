@@ -137,8 +137,7 @@ uint64_t sampler_lanes(const struct sampler *sampler)
 
 static const struct order *get_order(struct sampler *sampler, struct mix_location location)
 {
-    struct order *order =
-        &sampler->datasets[location.dataset].orders[location.epoch % EPOCHS_KEPT];
+    struct order *order = &sampler->datasets[location.dataset].orders[location.epoch % EPOCHS_KEPT];
     if (order->epoch != location.epoch) {
         struct order_params params = order->params;
         order_init(order, &params, location.epoch);

@@ -1,5 +1,5 @@
 /*
- * chunks — see chunks.h.
+ * chunk — see chunks.h.
  */
 #include "loader/state.h"
 
