@@ -206,7 +206,7 @@ static int allocate_reader_lists(struct loader *loader, uint32_t quarters)
     reader->extents = allocate(extents, sizeof *reader->extents);
     uint64_t kept = reader->long_reads.first_parts[loader->sources_count] * LONG_READ_CHUNKS_MAX;
     return reader->completed_requests && reader->extents
-               ? chunk_pool_init(&reader->chunks, loader->slots_count * pieces + kept)
+               ? chunk_pool_init(&reader->chunks, loader->slots_count * pieces + kept + 1)
                : -ENOMEM;
 }
 

@@ -7,8 +7,8 @@
  * items (with LOADER_BYTES, whose batches point into chunks, of unreleased ones) and the lane that
  * keeps it (long_reads.h).
  *
- * The pool has a chunk for each piece of each slot and for all that lanes keep, so it never runs
- * out.
+ * The pool has a chunk for each piece of each slot, for all that lanes keep, and one that is split
+ * after an error, so it never runs out.
  *
  * The loader's mutex guards fields marked G; the reader's thread owns all others.
  */

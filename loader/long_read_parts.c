@@ -146,22 +146,30 @@ void long_reads_choose_resident(struct loader *loader, uint64_t bytes)
     }
 }
 
+/* Saturates at UINT64_MAX. */
 static uint64_t lanes_bytes(const struct loader *loader, uint32_t dataset, uint32_t quarters)
 {
     const struct view *view = loader->sources[dataset].view;
-    uint64_t part_bytes =
-        long_reads_part_samples(loader, dataset, quarters) * view_mean_bytes(view) +
-        (view_read_bytes(view) - view_mean_bytes(view)) + 2 * READ_ARENA_PAGE_BYTES;
-    return count_parts(loader, dataset) * part_bytes;
+    uint64_t mean_bytes = view_mean_bytes(view), bytes;
+    uint64_t more_bytes = view_read_bytes(view) - mean_bytes + 2 * READ_ARENA_PAGE_BYTES;
+    if (__builtin_mul_overflow(long_reads_part_samples(loader, dataset, quarters), mean_bytes,
+                               &bytes) ||
+        __builtin_add_overflow(bytes, more_bytes, &bytes) ||
+        __builtin_mul_overflow(bytes, count_parts(loader, dataset), &bytes))
+        return UINT64_MAX;
+    return bytes;
 }
 
 uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < loader->sources_count; i++)
-        bytes += loader->sources[i].is_resident ? resident_bytes(loader, i)
-                                                : lanes_bytes(loader, i, quarters);
-    return bytes;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < loader->sources_count; i++) {
+        uint64_t bytes = loader->sources[i].is_resident ? resident_bytes(loader, i)
+                                                        : lanes_bytes(loader, i, quarters);
+        if (__builtin_add_overflow(sum, bytes, &sum))
+            return UINT64_MAX;
+    }
+    return sum;
 }
 
 int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max)

@@ -291,6 +291,7 @@ void long_reads_split(struct loader *loader, struct load_chunk *chunk)
 {
     struct reader *reader = &loader->reader;
     struct kept_part *part = chunk->keeper;
+    chunk_pool_reclaim(&reader->chunks);
     for (uint32_t i = 0; part && i < part->chunks_count; i++)
         if (part->chunks[i] == chunk) {
             part->chunks[i] = part->chunks[--part->chunks_count];

@@ -58,7 +58,8 @@ void long_reads_choose_resident(struct loader *loader, uint64_t bytes);
 /* Returns the number of parts that are kept at a time: lanes whose samples this rank delivers, if
  * the order has runs, and groups of resident datasets. */
 uint64_t long_reads_parts(const struct loader *loader);
-/* Returns the memory of their chunks, if a lane's part has so many quarters of a run. */
+/* Returns the memory of their chunks, if a lane's part has so many quarters of a run. Saturates at
+ * UINT64_MAX. */
 uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters);
 /* quarters: 0 to ORDER_QUARTERS. -ENOMEM. */
 int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max);
