@@ -57,21 +57,25 @@ static uint64_t sat_round_up(uint64_t bytes, uint64_t unit)
     return bytes > UINT64_MAX - unit ? UINT64_MAX : bytes_round_up(bytes, unit);
 }
 
-static uint64_t batch_memory(const struct loader *loader)
+/* The memories of a micro-batch; with LOADER_BYTES, batches point into the arena. */
+static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_MEMORY_KINDS])
 {
     const struct loader_options *options = &loader->options;
-    uint64_t items = options->batching.micro;
+    uint64_t items = options->batching.micro, large = 0, small = 0;
     switch (options->decode) {
     case LOADER_IMAGE:
-        return sat_add(
-            sat_round_up(sat_mul(items, loader_picture_bytes(loader)), ARRAY_ALIGN_BYTES),
-            items * (loader_labels_bytes(loader) + loader_valid_bytes(loader)));
+        large = sat_mul(items, loader_picture_bytes(loader));
+        small = items * (loader_labels_bytes(loader) + loader_valid_bytes(loader));
+        break;
     case LOADER_TOKENS:
-        return sat_mul(items, ((uint64_t)options->text.block + 1) * 4 + loader_valid_bytes(loader));
+        large = sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
+        small = items * loader_valid_bytes(loader);
+        break;
     case LOADER_BYTES:
         break;
     }
-    return 0; /* batches point into the arena */
+    ret_bytes[BATCH_MEMORY_LARGE] = large;
+    ret_bytes[BATCH_MEMORY_SMALL] = small;
 }
 
 static uint64_t worker_memory(const struct loader *loader)
@@ -102,13 +106,16 @@ static struct costs estimate_costs(const struct loader *loader)
             sat_add(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
+    uint64_t batch[BATCH_MEMORY_KINDS];
+    batch_bytes(loader, batch);
     struct costs costs = {
         .fixed_bytes = sat_add(
             sat_mul(loader->pool.workers_count, worker_memory(loader)),
             loader->options.batching.micro * loader->pieces_max * sizeof(struct extent) +
                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
                 sizeof *loader),
-        .slot_memory_bytes = batch_memory(loader),
+        .slot_memory_bytes = sat_add(sat_round_up(batch[BATCH_MEMORY_LARGE], ARRAY_ALIGN_BYTES),
+                                     sat_round_up(batch[BATCH_MEMORY_SMALL], ARRAY_ALIGN_BYTES)),
         .slot_lists_bytes = list_memory(loader),
         .slot_reads_bytes = sat_mul(loader->options.batching.micro, read_bytes),
     };
@@ -173,7 +180,6 @@ static void *allocate(uint64_t count, uint64_t bytes)
 
 static int allocate_slot(struct loader *loader, struct load_slot *slot, struct err *err)
 {
-    struct memory_budget *memory = &loader->memory;
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     slot->items = allocate(items, sizeof *slot->items);
     slot->load_items = allocate(items, sizeof *slot->load_items);
@@ -183,14 +189,7 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes)
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
                        items);
-    if (memory->slot_bytes == 0)
-        return 0;
-    void *arrays;
-    int status = memory->device->ops->mem_alloc(memory->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                                memory->slot_bytes, &arrays, err);
-    if (!status)
-        memory_release_slot(memory, arrays);
-    return status;
+    return 0;
 }
 
 static int allocate_reader_lists(struct loader *loader, uint32_t quarters)
@@ -222,17 +221,18 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint32_t qu
     if (status)
         return status;
     loader->slots = allocate(slots, sizeof *loader->slots);
-    memory->spare_slots = allocate(slots, sizeof *memory->spare_slots);
     loader->pool.work_capacity = (uint32_t)(slots * items);
     loader->pool.work = allocate(loader->pool.work_capacity, sizeof *loader->pool.work);
     loader->consumer.quarantine =
         allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
     loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
-    if (!loader->slots || !memory->spare_slots || !loader->pool.work ||
-        !loader->consumer.quarantine || !loader->consumer.reasons ||
-        allocate_reader_lists(loader, quarters) ||
+    if (!loader->slots || !loader->pool.work || !loader->consumer.quarantine ||
+        !loader->consumer.reasons || allocate_reader_lists(loader, quarters) ||
         read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
+    uint64_t batch[BATCH_MEMORY_KINDS];
+    batch_bytes(loader, batch);
+    status = batch_memories_open(loader, batch, slots, err);
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
     return status;
@@ -304,7 +304,6 @@ int loader_budget_init(struct loader *loader, struct err *err)
         options->batches_ahead ? (uint32_t)slots : inline_ahead_max(reader->ahead_max, &costs);
     memory->device = loader->device;
     memory->limit_bytes = budget;
-    memory->slot_bytes = costs.slot_memory_bytes;
     memory->allocated_bytes =
         costs.fixed_bytes + long_reads.lists_bytes + slots * slot_bytes + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
@@ -312,35 +311,38 @@ int loader_budget_init(struct loader *loader, struct err *err)
     return allocate_all(loader, arena_bytes, long_reads.quarters, err);
 }
 
-void loader_budget_deinit(struct loader *loader)
+void loader_budget_free_reads(struct loader *loader)
 {
     struct memory_budget *memory = &loader->memory;
-    struct chunk_pool *chunks = &loader->reader.chunks;
-    for (uint64_t i = 0; i < chunks->chunks_count; i++)
-        if (chunks->chunks[i].own_memory)
-            chunk_free_memory(memory, &chunks->chunks[i]);
-    chunk_pool_deinit(chunks);
+    struct reader *reader = &loader->reader;
+    for (uint64_t i = 0; i < reader->chunks.chunks_count; i++)
+        if (reader->chunks.chunks[i].own_memory)
+            chunk_free_memory(memory, &reader->chunks.chunks[i]);
+    chunk_pool_deinit(&reader->chunks);
+    if (memory->arena_memory)
+        memory->device->ops->mem_free(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
+                                      memory->arena_memory, memory->arena.capacity_bytes);
+    memory->arena_memory = NULL;
+    read_arena_deinit(&memory->arena);
+    long_reads_deinit(&reader->long_reads);
+    free(reader->completed_requests);
+    free(reader->extents);
+    reader->completed_requests = NULL;
+    reader->extents = NULL;
+}
+
+void loader_budget_deinit(struct loader *loader)
+{
+    loader_budget_free_reads(loader);
     for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
         struct load_slot *slot = &loader->slots[i];
-        slot_release_memory(loader, slot);
         free(slot->items);
         free(slot->load_items);
         free(slot->pieces);
         free(slot->bytes);
     }
-    for (uint32_t i = 0; i < memory->spare_count; i++)
-        memory->device->ops->mem_free(memory->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                      memory->spare_slots[i], memory->slot_bytes);
-    if (memory->arena_memory)
-        memory->device->ops->mem_free(memory->device, mem_for(MEM_HUGE, MEM_FOR_LOADER),
-                                      memory->arena_memory, memory->arena.capacity_bytes);
-    read_arena_deinit(&memory->arena);
     free(loader->slots);
-    free(memory->spare_slots);
     free(loader->pool.work);
-    free(loader->reader.completed_requests);
-    free(loader->reader.extents);
-    long_reads_deinit(&loader->reader.long_reads);
     free(loader->consumer.quarantine);
     free(loader->consumer.reasons);
 }

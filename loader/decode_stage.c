@@ -105,6 +105,12 @@ static void decode_item(struct load_worker *worker, struct load_slot *slot, uint
     struct err err = {0};
     if (load->has_failed)
         return;
+    int waited = slot_wait_for_memory(slot, &err);
+    if (waited) {
+        fail_item(loader, slot, i, &err);
+        return;
+    }
+    slot_store_valid(loader, slot, i);
     if (!load->is_bad) {
         for (uint32_t k = 0; k < load->pieces_count; k++)
             worker->pieces[k] = loader_pieces(loader, slot, i)[k].view;

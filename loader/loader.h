@@ -20,7 +20,8 @@
  * A dataset has one of two views: **members** (a sample is the members of one key) or **windows**
  * of text (a sample is block + 1 tokens of a token member, with stride block).
  *
- * Not thread-safe: one thread, the consumer, makes all calls, except that any may release batches.
+ * Not thread-safe: one thread, the consumer, makes all calls, except that any may retain and release
+ * batches and fields.
  * The library prints nothing and handles no signals.
  */
 #ifndef MILLRACE_LOADER_LOADER_H
@@ -93,6 +94,13 @@ enum {
 };
 
 /* Immutable after open. loader_open copies strings. */
+/* What happens if the caller keeps the fields of so many released batches (batch_field_retain) that
+ * no memory is left for the next. */
+enum loader_keep {
+    LOADER_KEEP_ERROR, /* loader_next returns -ENOBUFS */
+    LOADER_KEEP_GROW,  /* the loader allocates more, beyond memory_bytes, and logs a warning */
+};
+
 struct loader_options {
     /* Path of dataset.json or its folder, a tar, or a pattern of tars (dataset_open). */
     const char *dataset;
@@ -192,6 +200,7 @@ struct loader_options {
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */
     unsigned batches_ahead;
+    enum loader_keep keep;
     /* Receives one line per bad sample, per long wait, and if ranks share lanes, on the consumer's
      * thread. */
     const struct log *log;
@@ -215,11 +224,15 @@ struct loader_options loader_options_default(void);
  * Shards are opened on first use, except text shards whose member lengths dataset.json lacks
  * (windows.h). */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
-/* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads.
- * Invalidates unreleased batches. NULL is fine. */
+/* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads. What
+ * unreleased batches and fields need stays until their release, except that options.device and
+ * options.io must stay open until then. NULL is fine. */
 void loader_close(struct loader *loader);
 
 enum { BATCH_FIELDS_MAX = 32 };
+
+/* Memory of fields, reference-counted. Opaque. */
+struct batch_memory;
 
 /* One array of a batch. */
 struct batch_field {
@@ -230,6 +243,7 @@ struct batch_field {
     int64_t stride_bytes[DTYPE_RANK_MAX];
     void *data;
     struct device *device; /* holds data; NULL: host memory */
+    struct batch_memory *memory;
 };
 
 /* One stored field of one sample (LOADER_BYTES). */
@@ -256,7 +270,8 @@ struct batch_item {
     uint32_t fields_count;
 };
 
-/* Read-only. The consumer owns it until loader_release. */
+/* The consumer owns it until loader_release, and may write into the fields' data. The rest, and
+ * the items' stored bytes, are read-only. */
 struct batch {
     uint32_t epoch;
     uint64_t step;     /* within the epoch */
@@ -276,7 +291,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
 /* Blocks until the next micro-batch is ready. Returns LOADER_BATCH and sets *ret_batch,
  * LOADER_END after the last one, or -errno:
  *   -EINTR     options.wants_stop returned true; loader_next may be called again
- *   -ENOBUFS   the caller's batches hold all memory; release one and call again
+ *   -ENOBUFS   the caller's batches or fields hold all memory; release one and call again
  *   otherwise  final, only loader_close may follow: -ETIMEDOUT, a bad sample (-EBADMSG) under
  *              LOADER_BAD_STOP, too many bad samples, an I/O error or missing shard (never
  *              substituted), or a sample larger than the memory
@@ -287,10 +302,25 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
  * as a wait. If the caller's batches hold memory or files that the next batch needs, the result
  * stays false until one is released; only loader_next reports that error. */
 bool loader_ready(struct loader *loader);
-/* Frees the batch's memory for reuse. Batches may be released in any order, from any thread, before
- * loader_close. A batch that is held also holds back the memory of later ones, up to all:
- * loader_next then returns -ENOBUFS. */
+/* Adds a reference to the batch, which loader_next returns with one. */
+void loader_retain(struct loader *loader, const struct batch *batch);
+/* Ends one reference. The last one makes the batch's memory available again. Each batch must be
+ * released, in any order, from any thread, before or after loader_close. A batch that is held also
+ * holds back the memory of later ones, up to all: loader_next then returns -ENOBUFS. */
 void loader_release(struct loader *loader, const struct batch *batch);
+
+/* Keeps a field's data after its batch is released, and after the loader is closed. The large
+ * fields ("image", "tokens") of a batch share one memory, and the small ones another: a kept label
+ * keeps no image. Returns a reference to be released, from any thread; NULL for a batch without
+ * items. */
+struct batch_memory *batch_field_retain(const struct batch_field *field);
+void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
+/* Call it before the last release, if a stream of options.device still uses the memory: for
+ * example, copies it to a GPU. The loader then reuses the memory only when all that has been queued
+ * on the stream is done. memory: a batch_field's, or a retained one; NULL is fine. An error from
+ * the device; wait for the stream before the release, then. */
+int batch_memory_record_stream(struct batch_memory *memory, struct device_stream *stream,
+                               struct err *err);
 
 /* Returns the cursor to store in a checkpoint: it points just past the last *step* for which
  * loader_next has returned every micro-batch. The digests cover this rank's micro-batches; sum them

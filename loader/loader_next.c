@@ -5,10 +5,12 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/str.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -129,6 +131,21 @@ static void advance_cursors(struct loader *loader, const struct load_slot *slot)
         consumer->cursor = *cursor;
 }
 
+/* Logs when memory beyond the budget is first used, and whenever it has doubled. */
+static void warn_about_growth(struct loader *loader, uint32_t count)
+{
+    struct consumer *consumer = &loader->consumer;
+    uint32_t beyond = count > loader->slots_count ? count - loader->slots_count : 0;
+    if (beyond == 0 || beyond < 2 * consumer->growth_reported)
+        return;
+    char size[STR_SIZE_BYTES];
+    consumer->growth_reported = beyond;
+    log_line(loader->options.log, LOG_WARN,
+             "the caller keeps the fields of %" PRIu32
+             " batches: the loader uses %s beyond its memory budget",
+             count - 1, str_format_size(beyond * loader->memories[BATCH_MEMORY_LARGE].bytes, size));
+}
+
 /* Requires the mutex. True if the next batch needs the memory of the oldest that is held. */
 static bool is_out_of_batches(const struct loader *loader)
 {
@@ -185,7 +202,9 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         loader->stats.samples_count += slot->batch.items_count;
         reader_unblock(loader);
     }
+    uint32_t memories_count = loader->memories[BATCH_MEMORY_LARGE].count;
     pthread_mutex_unlock(&loader->mutex);
+    warn_about_growth(loader, memories_count);
     if (has_failed) {
         consumer->failure_err = slot->err;
         return fail(loader, err);
@@ -208,29 +227,47 @@ bool loader_ready(struct loader *loader)
     return is_ready;
 }
 
-void loader_release(struct loader *loader, const struct batch *batch)
+void loader_note_release(struct loader *loader)
 {
-    static_assert(offsetof(struct load_slot, batch) == 0, "a batch is where its slot is");
-    struct load_slot *slot = (struct load_slot *)batch;
-    uint32_t items_count = batch->items_count;
-    slot_clear(loader, slot);
-    pthread_mutex_lock(&loader->mutex);
-    assert(!slot->is_released);
-    if (loader->options.decode == LOADER_BYTES)
-        for (uint32_t i = 0; i < items_count; i++)
-            slot_release_chunks(loader, slot, i);
-    slot_release_memory(loader, slot);
-    slot->is_released = true;
-    loader->releases_count++;
-    while (loader->released < loader->taken && loader_slot(loader, loader->released)->is_released)
-        loader_slot(loader, loader->released++)->is_released = false;
     loader->reader.lacks_memory = false;
     if (loader->reader.state == READER_NO_SPACE)
         loader->reader.state = READER_RUNNING;
     reader_unblock(loader);
     stats_update_consumer_stall(loader);
     reader_wake(&loader->reader);
-    pthread_mutex_unlock(&loader->mutex);
+}
+
+static struct load_slot *slot_of(const struct batch *batch)
+{
+    static_assert(offsetof(struct load_slot, batch) == 0, "a batch is where its slot is");
+    return (struct load_slot *)batch;
+}
+
+void loader_retain(struct loader *loader, const struct batch *batch)
+{
+    (void)loader;
+    atomic_fetch_add(&slot_of(batch)->references, 1);
+}
+
+void loader_release(struct loader *loader, const struct batch *batch)
+{
+    struct load_slot *slot = slot_of(batch);
+    uint32_t items_count = batch->items_count, before = atomic_fetch_sub(&slot->references, 1);
+    assert(before > 0);
+    if (before > 1)
+        return;
+    slot_clear(loader, slot);
+    pthread_mutex_lock(&loader->mutex);
+    if (loader->options.decode == LOADER_BYTES)
+        for (uint32_t i = 0; i < items_count; i++)
+            slot_release_chunks(loader, slot, i);
+    slot_release_memory(slot);
+    slot->is_released = true;
+    loader->releases_count++;
+    while (loader->released < loader->taken && loader_slot(loader, loader->released)->is_released)
+        loader_slot(loader, loader->released++)->is_released = false;
+    loader_note_release(loader);
+    loader_unlock_after_release(loader);
 }
 
 /* ---- Queries. ---- */

@@ -267,21 +267,54 @@ static void join_threads(struct loader *loader)
     decode_pool_join(&loader->pool);
 }
 
+/* What batches need as long as one is held. */
+static void free_contents(struct loader *loader)
+{
+    loader_budget_deinit(loader);
+    loader_sources_close(loader);
+    io_close(loader->own_io);
+    pthread_mutex_destroy(&loader->memory.mutex);
+}
+
+/* What fields need as long as one is held. */
+static void free_shell(struct loader *loader)
+{
+    device_close(loader->own_device);
+    pthread_mutex_destroy(&loader->mutex);
+    free(loader);
+}
+
+void loader_unlock_after_release(struct loader *loader)
+{
+    bool holds_batches = loader->taken > loader->releases_count, holds_fields = true;
+    if (loader->is_closed) {
+        batch_memories_free(loader);
+        holds_fields = loader->memories[BATCH_MEMORY_LARGE].count > 0 ||
+                       loader->memories[BATCH_MEMORY_SMALL].count > 0;
+        if (!holds_batches && !loader->is_emptied)
+            free_contents(loader);
+        loader->is_emptied = !holds_batches;
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    if (!holds_batches && !holds_fields)
+        free_shell(loader);
+}
+
 void loader_close(struct loader *loader)
 {
     if (!loader)
         return;
     join_threads(loader);
     reader_close(loader);
-    for (uint64_t i = loader->released; i < loader->planned; i++)
+    for (uint64_t i = loader->taken; i < loader->planned; i++) {
         slot_clear(loader, loader_slot(loader, i));
+        slot_release_memory(loader_slot(loader, i));
+    }
     decode_pool_close(loader);
-    loader_budget_deinit(loader);
-    loader_sources_close(loader);
-    device_close(loader->own_device);
-    io_close(loader->own_io);
+    if (loader->options.decode != LOADER_BYTES) /* batches do not point to what was read */
+        loader_budget_free_reads(loader);
     pthread_cond_destroy(&loader->consumer.wake);
-    pthread_mutex_destroy(&loader->memory.mutex);
-    pthread_mutex_destroy(&loader->mutex);
-    free(loader);
+    pthread_mutex_lock(&loader->mutex);
+    loader->is_closed = true;
+    loader_unlock_after_release(loader);
 }

@@ -191,4 +191,5 @@ void long_reads_deinit(struct long_reads *reads)
 {
     free(reads->first_parts);
     free(reads->parts);
+    *reads = (struct long_reads){0};
 }

@@ -83,23 +83,6 @@ void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk)
     chunk->own_memory = NULL;
 }
 
-uint8_t *memory_acquire_slot(struct memory_budget *memory)
-{
-    pthread_mutex_lock(&memory->mutex);
-    uint8_t *arrays = memory->spare_slots[--memory->spare_count];
-    pthread_mutex_unlock(&memory->mutex);
-    return arrays;
-}
-
-void memory_release_slot(struct memory_budget *memory, uint8_t *arrays)
-{
-    if (!arrays)
-        return;
-    pthread_mutex_lock(&memory->mutex);
-    memory->spare_slots[memory->spare_count++] = arrays;
-    pthread_mutex_unlock(&memory->mutex);
-}
-
 void substitute_free(struct memory_budget *memory, uint8_t *substitute, uint64_t bytes)
 {
     free(substitute);

@@ -1,8 +1,7 @@
 /*
- * memory_budget — memory for reads, batch arrays and substitutes, within options.memory_bytes.
+ * memory_budget — memory for reads and substitutes, within options.memory_bytes.
  *
- * Reads use the arena; a read that exceeds it gets memory from the rest of the budget. Batch arrays
- * come from a stack, most recently freed first, to keep resident memory small.
+ * Reads use the arena; a read that exceeds it gets memory from the rest of the budget.
  *
  * Thread-safe, with or without the loader's mutex held; the budget's mutex is a leaf lock. After
  * freeing a read's memory, wake the reader under the loader's mutex.
@@ -23,19 +22,18 @@ struct memory_budget {
     void *arena_memory;
     uint64_t limit_bytes;
     uint64_t allocated_bytes; /* at open */
-    uint64_t slot_bytes;      /* pinned arrays of a batch */
 
     pthread_mutex_t mutex; /* guards the fields below, except the atomic */
     struct read_arena arena;
-    uint64_t spare_bytes;  /* left for oversized reads */
-    uint8_t **spare_slots; /* free batch arrays, a stack */
-    uint32_t spare_count;
+    uint64_t spare_bytes; /* left for oversized reads */
     /* outside the budget; at most limit_bytes */
     atomic_uint_least64_t substitute_bytes;
 };
 
 /* -ENOMEM; -EINVAL with advice if the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);
+/* Frees the memory of reads. loader_budget_deinit does it too. */
+void loader_budget_free_reads(struct loader *loader);
 void loader_budget_deinit(struct loader *loader);
 
 /* Sets the chunk's request.data unless already set. False: the arena is full; retry when
@@ -48,10 +46,6 @@ uint64_t memory_frees_count(struct memory_budget *memory);
 int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chunk,
                            uint64_t *ret_spare_bytes, struct err *err);
 void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk);
-
-/* Returns batch arrays of slot_bytes. Cannot fail: there is one set per slot. */
-uint8_t *memory_acquire_slot(struct memory_budget *memory);
-void memory_release_slot(struct memory_budget *memory, uint8_t *arrays);
 
 /* NULL is fine. */
 void substitute_free(struct memory_budget *memory, uint8_t *substitute, uint64_t bytes);

@@ -5,6 +5,9 @@
 
 #include "base/clock.h"
 
+/* Micro-batches for which memory beyond the budget is allocated: the next one, and one ahead. */
+enum { GROW_AHEAD = 2 };
+
 /* Requires the mutex. True if nothing is read ahead and the consumer will release nothing while
  * it waits. */
 static bool has_nothing_to_release(const struct loader *loader)
@@ -28,10 +31,17 @@ static bool lacks_files(const struct loader *loader)
            next_files_share(loader) <= reader->emfile_share && !has_nothing_to_release(loader);
 }
 
+bool reader_may_grow(const struct loader *loader)
+{
+    return loader->options.keep == LOADER_KEEP_GROW && !loader->reader.lacks_memory &&
+           loader->planned - loader->taken < GROW_AHEAD;
+}
+
 bool reader_can_begin_slot(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
-    return loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
+    return (batch_memories_are_available(loader) || reader_may_grow(loader)) &&
+           loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
            loader->planned - loader->taken <
                (inline_decode_is_steady(reader) ? reader->inline_ahead_max : reader->ahead_max);
 }
@@ -108,6 +118,24 @@ static bool defer_slot(struct loader *loader, struct load_slot *slot,
     return true;
 }
 
+/* Allocates memory for a micro-batch beyond the budget. False: out of memory, which loader_next
+ * reports. */
+static bool grow(struct loader *loader)
+{
+    struct reader *reader = &loader->reader;
+    struct err err = {0};
+    int status = batch_memories_grow(loader, &err);
+    pthread_mutex_lock(&loader->mutex);
+    if (status) {
+        reader->lacks_memory = true;
+        reader->lacks_memory_err = err;
+        reader->state = READER_NO_SLOT;
+        pthread_cond_signal(&loader->consumer.wake);
+    }
+    pthread_mutex_unlock(&loader->mutex);
+    return !status;
+}
+
 bool reader_begin_slot(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
@@ -123,9 +151,10 @@ bool reader_begin_slot(struct loader *loader)
                                          .releases_count = loader->releases_count,
                                          .share = next_files_share(loader)};
     uint64_t merge_gap_bytes = inline_decode_gap_bytes(reader);
+    bool grows = !batch_memories_are_available(loader);
     chunk_pool_reclaim(&reader->chunks);
     pthread_mutex_unlock(&loader->mutex);
-    if (state != READER_RUNNING)
+    if (state != READER_RUNNING || (grows && !grow(loader)))
         return false;
     struct plan_micro micro;
     if (!plan_next(&reader->plan, &micro)) {
@@ -153,6 +182,7 @@ bool reader_begin_slot(struct loader *loader)
         return false;
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
+    batch_memories_reserve(loader);
     if (status)
         reader_end_run(loader, slot, &err);
     else

@@ -69,8 +69,8 @@ struct reader {
      * share that was too small */
     uint64_t emfile_releases;
     enum open_files_fraction emfile_share;
-    /* G: set while the consumer waits and its batches hold the memory of the next read, until one
-     * is released */
+    /* G: set while the consumer waits and its batches hold the memory of the next read, or no more
+     * can be allocated, until one is released */
     bool lacks_memory;
     struct err lacks_memory_err;
 };
@@ -89,7 +89,9 @@ void reader_unblock(struct loader *loader);
 void reader_note_idle_worker(struct loader *loader);
 /* Ends the run at this slot. */
 void reader_end_run(struct loader *loader, struct load_slot *slot, const struct err *why);
-/* True if a slot is free, the read-ahead limit is not reached, and enough files can be opened. */
+/* True if memory beyond the budget may be allocated for the next micro-batch. */
+bool reader_may_grow(const struct loader *loader);
+/* True if a slot and its memories are free, the read-ahead limit is not reached, and enough files can be opened. */
 bool reader_can_begin_slot(const struct loader *loader);
 
 /* Plans the next micro-batch. False if no slot is free, everything is planned, or an error ended

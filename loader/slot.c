@@ -17,12 +17,17 @@ static const struct field_type {
 } images_field = {"image", DTYPE_U8}, weights_field = {"label_weight", DTYPE_F32},
   valid_field = {"valid", DTYPE_BOOL}, tokens_field = {"tokens", DTYPE_I32};
 
-static void add_field(struct batch *batch, struct field_type type, void *data, uint32_t rank,
-                      const uint64_t *shape)
+/* at: offset in the memory. */
+static void add_field(struct load_slot *slot, struct field_type type, enum batch_memory_kind kind,
+                      uint64_t at, uint32_t rank, const uint64_t *shape)
 {
-    struct batch_field *field = &batch->fields[batch->fields_count++];
-    *field =
-        (struct batch_field){.name = type.name, .dtype = type.dtype, .rank = rank, .data = data};
+    struct batch_memory *memory = slot->memories[kind];
+    struct batch_field *field = &slot->batch.fields[slot->batch.fields_count++];
+    *field = (struct batch_field){.name = type.name,
+                                  .dtype = type.dtype,
+                                  .rank = rank,
+                                  .data = memory->data + at,
+                                  .memory = memory};
     int64_t stride = (int64_t)dtype_bytes(type.dtype);
     for (uint32_t i = rank; i-- > 0;) {
         field->shape[i] = shape[i];
@@ -36,27 +41,21 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
     const struct loader_options *options = &loader->options;
     const struct field_type labels_field = {"label", options->image.label_dtype},
                             partners_field = {"partner_label", options->image.label_dtype};
-    const uint64_t items = slot->batch.items_count, micro = options->batching.micro,
-                   labels_bytes = micro * dtype_bytes(options->image.label_dtype);
-    uint8_t *labels = slot->memory + loader->memory.slot_bytes -
-                      micro * (loader_labels_bytes(loader) + loader_valid_bytes(loader));
-    add_field(&slot->batch, images_field, slot->memory, 4,
+    const uint64_t items = slot->batch.items_count,
+                   labels_bytes = options->batching.micro * dtype_bytes(options->image.label_dtype);
+    add_field(slot, images_field, BATCH_MEMORY_LARGE, 0, 4,
               (uint64_t[]){items, options->image.height, options->image.width, 3});
-    add_field(&slot->batch, labels_field, labels, 1, (uint64_t[]){items});
+    add_field(slot, labels_field, BATCH_MEMORY_SMALL, 0, 1, (uint64_t[]){items});
     if (!loader->pool.mixup)
         return;
-    add_field(&slot->batch, partners_field, labels + labels_bytes, 1, (uint64_t[]){items});
-    add_field(&slot->batch, weights_field, labels + 2 * labels_bytes, 1, (uint64_t[]){items});
+    add_field(slot, partners_field, BATCH_MEMORY_SMALL, labels_bytes, 1, (uint64_t[]){items});
+    add_field(slot, weights_field, BATCH_MEMORY_SMALL, 2 * labels_bytes, 1, (uint64_t[]){items});
 }
 
-/* Its array is the last of the slot's. */
-static void add_valid_field(const struct loader *loader, struct load_slot *slot)
+/* Its array is the last of the small memory. */
+static uint64_t valid_offset(const struct loader *loader)
 {
-    uint64_t items = slot->batch.items_count;
-    uint8_t *valid = slot->memory + loader->memory.slot_bytes - loader->options.batching.micro;
-    for (uint64_t i = 0; i < items; i++)
-        valid[i] = !slot->items[i].is_padding;
-    add_field(&slot->batch, valid_field, valid, 1, (uint64_t[]){items});
+    return loader->memories[BATCH_MEMORY_SMALL].bytes - loader->options.batching.micro;
 }
 
 static void add_fields(const struct loader *loader, struct load_slot *slot)
@@ -66,11 +65,12 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
     if (options->decode == LOADER_IMAGE) {
         add_image_fields(loader, slot);
     } else if (options->decode == LOADER_TOKENS) {
-        add_field(&slot->batch, tokens_field, slot->memory, 2,
+        add_field(slot, tokens_field, BATCH_MEMORY_LARGE, 0, 2,
                   (uint64_t[]){items, (uint64_t)options->text.block + 1});
     }
     if (options->pad_last)
-        add_valid_field(loader, slot);
+        add_field(slot, valid_field, BATCH_MEMORY_SMALL, valid_offset(loader), 1,
+                  (uint64_t[]){items});
 }
 
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count)
@@ -81,6 +81,7 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
     slot->items_left = items_count;
     slot->read_done_ns = 0;
     slot->is_ready = false;
+    atomic_store(&slot->references, 1);
     slot->failed_item = UINT32_MAX;
     slot->batch = (struct batch){.epoch = micro->epoch,
                                  .step = micro->step,
@@ -94,16 +95,35 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot)
 {
-    if (slot->memory || loader->memory.slot_bytes == 0)
+    if (slot->memories[BATCH_MEMORY_LARGE] || loader->memories[BATCH_MEMORY_LARGE].bytes == 0)
         return;
-    slot->memory = memory_acquire_slot(&loader->memory);
+    for (uint32_t kind = 0; kind < BATCH_MEMORY_KINDS; kind++)
+        slot->memories[kind] = batch_memory_acquire(loader, kind);
     add_fields(loader, slot);
 }
 
-void slot_release_memory(struct loader *loader, struct load_slot *slot)
+void slot_release_memory(struct load_slot *slot)
 {
-    memory_release_slot(&loader->memory, slot->memory);
-    slot->memory = NULL;
+    for (uint32_t kind = 0; kind < BATCH_MEMORY_KINDS; kind++) {
+        batch_memory_unref(slot->memories[kind]);
+        slot->memories[kind] = NULL;
+    }
+}
+
+int slot_wait_for_memory(const struct load_slot *slot, struct err *err)
+{
+    int status = 0;
+    for (uint32_t kind = 0; !status && kind < BATCH_MEMORY_KINDS; kind++)
+        if (slot->memories[kind])
+            status = batch_memory_wait(slot->memories[kind], err);
+    return status;
+}
+
+void slot_store_valid(const struct loader *loader, struct load_slot *slot, uint32_t item)
+{
+    if (loader->options.pad_last && slot->memories[BATCH_MEMORY_SMALL])
+        slot->memories[BATCH_MEMORY_SMALL]->data[valid_offset(loader) + item] =
+            !slot->items[item].is_padding;
 }
 
 void slot_clear(struct loader *loader, struct load_slot *slot)

@@ -16,6 +16,7 @@
 #ifndef MILLRACE_LOADER_SLOTS_H
 #define MILLRACE_LOADER_SLOTS_H
 
+#include "loader/batch_memory.h"
 #include "loader/chunks.h"
 #include "loader/loader.h"
 #include "loader/parts/plan.h"
@@ -52,8 +53,9 @@ struct load_slot {
     struct batch batch;
     struct plan_micro micro;
     uint64_t set_digest, sequence_digest; /* digests over the items */
-    /* G: pinned arrays; NULL before the first item is decoded and after release */
-    uint8_t *memory;
+    /* G: of the fields; NULL before the first item is decoded and after release */
+    struct batch_memory *memories[BATCH_MEMORY_KINDS];
+    atomic_uint_least32_t references; /* of the batch, once it is delivered */
     struct batch_item *items;
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max per item */
     struct load_item *load_items;
@@ -68,15 +70,19 @@ struct load_slot {
     struct err err;                       /* G: for failed_item or the whole slot */
 };
 
-/* Sets up the items, without arrays (slot_acquire_memory). */
+/* Sets up the items, without memories (slot_acquire_memory). */
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
 /* Releases shards and substitutes' memory. */
 void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Requires the loader's mutex. Releases the chunks of the item's pieces. */
 void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item);
-/* Both require the loader's mutex. slot_acquire_memory keeps existing arrays. */
+/* Both require the loader's mutex. slot_acquire_memory does nothing if the slot has its memories. */
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
-void slot_release_memory(struct loader *loader, struct load_slot *slot);
+void slot_release_memory(struct load_slot *slot);
+/* Waits until the memories may be written. */
+int slot_wait_for_memory(const struct load_slot *slot, struct err *err);
+/* Sets the item's "valid", if the batch has that field. */
+void slot_store_valid(const struct loader *loader, struct load_slot *slot, uint32_t item);
 void slot_note_bad(struct load_slot *slot, uint32_t item, const struct err *why);
 /* Requires the loader's mutex. Ends the run at this item, unless it ends at an earlier one. */
 void slot_fail(struct load_slot *slot, uint32_t item, const struct err *why);

@@ -14,6 +14,7 @@
 #ifndef MILLRACE_LOADER_STATE_H
 #define MILLRACE_LOADER_STATE_H
 
+#include "loader/batch_memory.h"
 #include "loader/consumer.h"
 #include "loader/decode_pool.h"
 #include "loader/memory_budget.h"
@@ -52,6 +53,7 @@ struct loader {
     struct decode_pool pool;
     struct consumer consumer;
     struct memory_budget memory;
+    struct batch_memories memories[BATCH_MEMORY_KINDS];
 
     pthread_mutex_t mutex;
     struct load_slot *slots;
@@ -60,6 +62,7 @@ struct loader {
     uint64_t planned, ready, taken, released;
     uint64_t releases_count;          /* G: of any micro-batches */
     bool stop;                        /* G */
+    bool is_closed, is_emptied;       /* G: loader_close was called; contents are freed */
     struct loader_stats stats;        /* G */
     uint64_t consumer_stall_since_ns; /* G: when all stages began to wait for the consumer, or 0 */
 };
@@ -123,6 +126,11 @@ const char *schema_describe_tokens(const struct loader_schema *schema,
 /* Requires datasets that agree. Checks them against options.reference and limits. Fills in schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
+
+/* loader_next.c; requires the mutex. Lets the reader use what was released. */
+void loader_note_release(struct loader *loader);
+/* loader_open.c; unlocks the mutex. After loader_close, frees what nobody holds any more. */
+void loader_unlock_after_release(struct loader *loader);
 
 /* stats.c; both require the mutex. Starts or ends a stall in which all stages wait for the
  * consumer. */

@@ -92,6 +92,23 @@ static void sleep_until(struct loader *loader, uint64_t at_ns)
     pthread_cond_timedwait(&loader->consumer.wake, &loader->mutex, &at);
 }
 
+/* Requires the mutex. True if all that the next micro-batch waits for is memory of fields that the
+ * caller keeps. */
+static bool lacks_fields_memory(const struct loader *loader)
+{
+    return loader->taken == loader->planned && !batch_memories_are_available(loader) &&
+           !reader_may_grow(loader);
+}
+
+static int fields_kept_error(const struct loader *loader, struct err *err)
+{
+    err_set(err, -ENOBUFS, "the fields kept by the caller fill the loader's memory");
+    err_expected(err, "those of at most %" PRIu32 " batches", loader->slots_count - 1);
+    err_advise(err, "release fields before requesting the next batch, give the loader more memory, "
+                    "or let it grow (options.keep)");
+    return -ENOBUFS;
+}
+
 static bool stop_requested(const struct loader_options *options)
 {
     return options->wants_stop && options->wants_stop(options->stop_context);
@@ -114,6 +131,8 @@ static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct er
             *err = loader->reader.lacks_memory_err;
             return -ENOBUFS;
         }
+        if (lacks_fields_memory(loader))
+            return fields_kept_error(loader, err);
         if (now_ns < report_ns && now_ns < end_ns) {
             uint64_t poll_ns = options->wants_stop
                                    ? add_ns(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))
