@@ -2,10 +2,13 @@
  * parts — tests the loader's pure parts: the plan of micro-batches, the arena, and the accounting
  * of waits.
  */
+#include "loader/parts/extents.h"
 #include "loader/parts/plan.h"
 #include "loader/parts/read_arena.h"
 #include "loader/state.h"
 #include "tests/support/test.h"
+
+#include "base/philox.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -437,6 +440,123 @@ static void the_stage_with_the_most_time_is_the_limit(void **state)
     }
 }
 
+/* ---- Extents. ---- */
+
+enum { EXTENTS_MAX = 64 };
+
+static uint64_t extent_random(uint64_t seed, uint64_t *counter, uint64_t limit)
+{
+    return philox(seed, 1, (*counter)++).word[0] % limit;
+}
+
+/* Ranges of three shards, also equal, overlapping and nested ones. */
+static uint32_t make_extents(uint64_t seed, struct extent list[EXTENTS_MAX])
+{
+    uint64_t counter = 0;
+    uint32_t count = 1 + (uint32_t)extent_random(seed, &counter, EXTENTS_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        list[i] = (struct extent){.shard = extent_random(seed, &counter, 3),
+                                  .begin = extent_random(seed, &counter, 1000),
+                                  .sample = extent_random(seed, &counter, 20),
+                                  .user = &list[i]};
+        list[i].end = list[i].begin + 1 + extent_random(seed, &counter, 60);
+    }
+    return count;
+}
+
+static int compare_extents(const void *first, const void *second)
+{
+    const struct extent *a = first, *b = second;
+    if (a->shard != b->shard)
+        return a->shard < b->shard ? -1 : 1;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    return (a->end > b->end) - (a->end < b->end);
+}
+
+static void extents_are_sorted_and_none_is_lost(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        struct extent list[EXTENTS_MAX], expected[EXTENTS_MAX];
+        bool is_found[EXTENTS_MAX] = {false};
+        uint32_t count = make_extents(seed, list);
+        memcpy(expected, list, sizeof list);
+        qsort(expected, count, sizeof expected[0], compare_extents);
+        extents_sort(list, count);
+        for (uint32_t i = 0; i < count; i++) {
+            ptrdiff_t original = (struct extent *)list[i].user - list;
+            assert_int_equal(compare_extents(&list[i], &expected[i]), 0);
+            assert_in_range(original, 0, count - 1);
+            assert_false(is_found[original]);
+            is_found[original] = true;
+        }
+    }
+}
+
+/* Each read is within its limits and has all of its extents, and the next extent does not fit. */
+static void merged_extents_are_reads_as_long_as_their_limits_allow(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        struct extent list[EXTENTS_MAX];
+        uint32_t count = make_extents(seed, list);
+        const struct extent_limits limits = {.gap_bytes = seed % 50, .bytes_max = 1 + seed % 300};
+        extents_sort(list, count);
+        for (uint32_t i = 0, merged; i < count; i += merged) {
+            uint64_t end, reached = list[i].end;
+            merged = extents_merge(list + i, count - i, &limits, &end);
+            assert_in_range(merged, 1, count - i);
+            for (uint32_t k = i; k < i + merged; k++) {
+                assert_int_equal(list[k].shard, list[i].shard);
+                assert_true(list[k].begin >= list[i].begin && list[k].end <= end);
+                assert_true(list[k].begin <= reached + limits.gap_bytes);
+                reached = list[k].end > reached ? list[k].end : reached;
+            }
+            assert_int_equal(end, reached);
+            assert_true(end - list[i].begin <= limits.bytes_max || end == list[i].end);
+            if (i + merged == count)
+                break;
+            const struct extent *next = &list[i + merged];
+            assert_true(next->shard != list[i].shard || next->begin > end + limits.gap_bytes ||
+                        (next->end > end && next->end - list[i].begin > limits.bytes_max));
+        }
+    }
+}
+
+static void a_gap_of_the_limit_is_merged_and_a_larger_one_is_not(void **state)
+{
+    (void)state;
+    const struct extent list[] = {{.begin = 0, .end = 10, .sample = 0},
+                                  {.begin = 15, .end = 20, .sample = 1},
+                                  {.begin = 26, .end = 30, .sample = 2}};
+    uint64_t end;
+    const struct extent_limits limits = {.gap_bytes = 5, .bytes_max = 1000};
+    assert_int_equal(extents_merge(list, 3, &limits, &end), 2);
+    assert_int_equal(end, 20);
+}
+
+/* So that a sample is not divided between reads. */
+static void a_field_joins_a_larger_one_of_its_sample_beyond_the_size_limit(void **state)
+{
+    (void)state;
+    struct extent list[] = {{.begin = 0, .end = 100, .sample = 7},
+                            {.begin = 105, .end = 110, .sample = 7},
+                            {.begin = 112, .end = 116, .sample = 8}};
+    const struct extent_limits limits = {
+        .gap_bytes = 8, .bytes_max = 100, .same_sample_gap_bytes = 20};
+    uint64_t end;
+    assert_int_equal(extents_merge(list, 3, &limits, &end), 2);
+    assert_int_equal(end, 110);
+    list[1].end = 121; /* beyond the gap limit of the same sample */
+    assert_int_equal(extents_merge(list, 3, &limits, &end), 1);
+    assert_int_equal(end, 100);
+    list[1].end = 110;
+    list[1].sample = 8; /* another sample */
+    assert_int_equal(extents_merge(list, 3, &limits, &end), 1);
+    assert_int_equal(end, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +573,10 @@ int main(void)
         cmocka_unit_test(arena_ranges_never_overlap),
         cmocka_unit_test(arena_allocates_the_lowest_free_range),
         cmocka_unit_test(arena_allocates_exactly_its_capacity),
+        cmocka_unit_test(extents_are_sorted_and_none_is_lost),
+        cmocka_unit_test(merged_extents_are_reads_as_long_as_their_limits_allow),
+        cmocka_unit_test(a_gap_of_the_limit_is_merged_and_a_larger_one_is_not),
+        cmocka_unit_test(a_field_joins_a_larger_one_of_its_sample_beyond_the_size_limit),
         cmocka_unit_test(a_wait_is_split_into_reading_and_decoding),
         cmocka_unit_test(the_stage_with_the_most_time_is_the_limit),
     };
