@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "image/jpeg/jpeg.h"
 #include "io/file_util.h"
+#include "loader/state.h"
 #include "shards/format/npy.h"
 
 #include <inttypes.h>
@@ -345,6 +346,25 @@ struct loader_options fixture_loader_options(const struct fixture *fixture,
     options.workers = 2;
     options.memory_bytes = 32 << 20;
     return options;
+}
+
+uint64_t fixture_memory_for_long_reads(const struct loader_options *options, uint32_t quarters)
+{
+    struct loader_options tried = *options;
+    uint64_t low = 0, high = 128 << 20; /* too little, enough */
+    tried.memory_only = true;
+    while (high - low > 4096) {
+        struct loader *loader;
+        struct err err;
+        tried.memory_bytes = low + (high - low) / 2;
+        bool is_enough = !loader_open(&tried, &loader, &err);
+        if (is_enough) {
+            is_enough = loader->reader.long_reads.quarters >= quarters;
+            loader_close(loader);
+        }
+        *(is_enough ? &high : &low) = tried.memory_bytes;
+    }
+    return high;
 }
 
 void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,

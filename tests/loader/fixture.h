@@ -66,6 +66,10 @@ uint32_t fixture_token(uint64_t index); /* below 5000 */
 struct loader_options fixture_loader_options(const struct fixture *fixture,
                                              enum loader_decode decode);
 
+/* Returns the least memory_bytes, up to 4 KiB more, at which the loader reads parts of so many
+ * quarters of a run at once; 0: at which it opens. It must be below 128 MiB. */
+uint64_t fixture_memory_for_long_reads(const struct loader_options *options, uint32_t quarters);
+
 /* Finds a sample's field and stores the path of its shard. */
 void fixture_find_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                         char *path, struct shard_field *ret_field);
