@@ -212,6 +212,76 @@ static void every_memory_budget_delivers_the_same_batches(void **state)
     }
 }
 
+/* Although their tar headers are larger than they are. More memory takes fewer reads. */
+static void small_samples_are_read_at_once_within_the_budget(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options =
+        fixture_options_default(test_is_sanitized() ? 6000 : 22400);
+    fixture_options.samples_per_shard = fixture_options.samples;
+    fixture_make_images(&fixture, &fixture_options);
+    static const struct batching batchings[] = {{.global = 16, .micro = 4, .ranks = 1},
+                                                {.global = 8, .micro = 8, .ranks = 1}};
+    for (size_t k = 0; k < sizeof batchings / sizeof batchings[0]; k++) {
+        struct loader_options options = make_options(&fixture, LOADER_BYTES);
+        uint64_t reads = UINT64_MAX;
+        options.batching = batchings[k];
+        options.lanes = options.batching.global;
+        options.run = 0;
+        for (uint32_t i = 0; i < QUARTERS_COUNT; i++) {
+            struct delivery delivered;
+            struct loader_stats stats;
+            options.memory_bytes = fixture_memory_for_long_reads(&options, quarters_tested[i]);
+            print_message("micro-batches of %" PRIu64 ", %u quarters, %" PRIu64 " bytes\n",
+                          options.batching.micro, quarters_tested[i], options.memory_bytes);
+            altered_reads_begin(options.io, READS_LATER);
+            consume_all(&options, &delivered, &stats, NULL);
+            altered_reads_end();
+            print_message("%" PRIu64 " reads of %" PRIu64 " bytes\n", stats.reads_count,
+                          stats.read_bytes);
+            assert_int_equal(delivered.items, fixture.samples);
+            assert_true(stats.reads_count < reads);
+            reads = stats.reads_count;
+            delivery_free(&delivered);
+        }
+    }
+    fixture_remove(&fixture);
+}
+
+/* A micro-batch that fits the arena with single reads also fits with long reads. */
+static void samples_larger_than_listed_are_delivered_by_every_budget(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct fixture_options fixture_options = fixture_options_default(2 * SAMPLES);
+    fixture_options.samples_per_shard = 100;
+    fixture_options.pad_bytes = 16000;
+    fixture_make_images(&fixture, &fixture_options);
+    fixture_set_listed_mean_bytes(&fixture, 200);
+    for (enum loader_decode decode = LOADER_BYTES; decode <= LOADER_IMAGE; decode++) {
+        struct loader_options options = make_options(&fixture, decode);
+        struct delivery expected, delivered;
+        options.workers = 1;
+        options.run = 37;
+        options.lanes = options.batching.micro = GLOBAL;
+        consume_all(&options, &expected, NULL, NULL);
+        uint64_t least = fixture_memory_for_long_reads(&options, 0);
+        uint64_t most = 2 * fixture_memory_for_long_reads(&options, ORDER_QUARTERS);
+        for (uint32_t i = 0; i <= 10; i++) {
+            options.memory_bytes = least + (most - least) * i / 10;
+            print_message("%" PRIu64 " bytes of memory\n", options.memory_bytes);
+            altered_reads_begin(options.io, READS_LATER);
+            consume_all(&options, &delivered, NULL, NULL);
+            altered_reads_end();
+            assert_true(delivered.hash == expected.hash);
+            delivery_free(&delivered);
+        }
+        delivery_free(&expected);
+    }
+    fixture_remove(&fixture);
+}
+
 /* ---- A consumer that holds batches. ---- */
 
 enum { HELD_MAX = 6 };
@@ -357,6 +427,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_reads_do_not_change_batches),
         cmocka_unit_test(every_memory_budget_delivers_the_same_batches),
+        cmocka_unit_test(small_samples_are_read_at_once_within_the_budget),
+        cmocka_unit_test(samples_larger_than_listed_are_delivered_by_every_budget),
         cmocka_unit_test(held_batches_keep_their_bytes_and_then_free_all_memory),
     };
     return cmocka_run_group_tests(tests, make_fixtures, remove_fixtures);
