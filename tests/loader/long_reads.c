@@ -361,7 +361,7 @@ static void reads_from_the_page_cache_become_short(void **state)
             assert_true(seen[i].end - seen[i].begin <=
                         MICRO * (layout.sample_bytes + JPEG_BYTES_MAX));
         }
-        /* most samples of the second epoch have their own; few are neighbors in their micro-batch */
+        /* most samples of the second epoch have a read of their own */
         assert_true(shorts > samples_count() * 9 / 10);
         altered_reads_end();
         delivery_free(&delivered);
