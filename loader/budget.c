@@ -37,6 +37,7 @@ struct costs {
 struct long_reads_costs {
     uint32_t quarters;
     uint64_t arena_bytes, lists_bytes;
+    uint64_t all_bytes_max; /* the rest of the arena is for single reads */
 };
 
 /* Saturating arithmetic: UINT64_MAX exceeds every budget. */
@@ -145,7 +146,8 @@ static struct long_reads_costs fit_long_reads(const struct loader *loader,
         uint64_t kept_bytes = long_reads_bytes(loader, quarters);
         uint64_t arena_bytes = sat_add(kept_bytes, kept_bytes / 4);
         if (sat_add(sat_add(arena_bytes, lists_bytes), slots_bytes) <= budget)
-            return (struct long_reads_costs){quarters, arena_bytes, lists_bytes};
+            return (struct long_reads_costs){
+                .quarters = quarters, .arena_bytes = arena_bytes, .lists_bytes = lists_bytes};
     }
     return (struct long_reads_costs){0};
 }
@@ -192,13 +194,14 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     return 0;
 }
 
-static int allocate_reader_lists(struct loader *loader, uint32_t quarters)
+static int allocate_reader_lists(struct loader *loader, const struct long_reads_costs *costs)
 {
     struct reader *reader = &loader->reader;
     uint64_t pieces = loader->options.batching.micro * loader->pieces_max;
-    uint64_t extents = quarters && pieces < LONG_READ_EXTENTS_MAX ? LONG_READ_EXTENTS_MAX : pieces;
+    uint64_t extents =
+        costs->quarters && pieces < LONG_READ_EXTENTS_MAX ? LONG_READ_EXTENTS_MAX : pieces;
     uint64_t bytes_max = bytes_min(LONG_READ_BYTES_MAX, loader->memory.arena.capacity_bytes / 4);
-    int status = long_reads_init(loader, quarters, bytes_max);
+    int status = long_reads_init(loader, costs->quarters, bytes_max, costs->all_bytes_max);
     if (status)
         return status;
     reader->completed_requests = allocate(LOADER_QUEUE_DEPTH, sizeof *reader->completed_requests);
@@ -209,8 +212,8 @@ static int allocate_reader_lists(struct loader *loader, uint32_t quarters)
                : -ENOMEM;
 }
 
-static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint32_t quarters,
-                        struct err *err)
+static int allocate_all(struct loader *loader, uint64_t arena_bytes,
+                        const struct long_reads_costs *long_reads, struct err *err)
 {
     struct memory_budget *memory = &loader->memory;
     uint32_t slots = loader->slots_count;
@@ -227,7 +230,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint32_t qu
         allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.quarantine);
     loader->consumer.reasons = allocate(LOADER_QUARANTINE_MAX, sizeof *loader->consumer.reasons);
     if (!loader->slots || !loader->pool.work || !loader->consumer.quarantine ||
-        !loader->consumer.reasons || allocate_reader_lists(loader, quarters) ||
+        !loader->consumer.reasons || allocate_reader_lists(loader, long_reads) ||
         read_arena_init(&memory->arena, memory->arena_memory, arena_bytes))
         return err_set(err, -ENOMEM, "out of memory for the loader's lists");
     uint64_t batch[BATCH_MEMORY_KINDS];
@@ -286,7 +289,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
                              ? bytes_min(options->batches_ahead, LOADER_SLOTS_MAX)
                              : LOADER_SLOTS_MAX;
     uint64_t rest_bytes = budget - costs.fixed_bytes;
-    const struct long_reads_costs long_reads = choose_long_reads(loader, &costs, rest_bytes);
+    struct long_reads_costs long_reads = choose_long_reads(loader, &costs, rest_bytes);
     rest_bytes -= long_reads.arena_bytes + long_reads.lists_bytes;
     uint64_t slots = bytes_min(rest_bytes / sat_add(slot_bytes, costs.slot_reads_bytes), slots_max);
     if (slots > LOADER_SLOTS_MIN && rest_bytes - slots * slot_bytes < costs.arena_min_bytes)
@@ -298,6 +301,8 @@ int loader_budget_init(struct loader *loader, struct err *err)
                   useful_bytes > costs.arena_min_bytes ? useful_bytes : costs.arena_min_bytes);
     arena_bytes =
         (arena_bytes + long_reads.arena_bytes) / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
+    long_reads.all_bytes_max =
+        arena_bytes - bytes_min(arena_bytes, bytes_max(costs.arena_min_bytes, arena_bytes / 8));
     loader->slots_count = (uint32_t)slots;
     reader->ahead_max = options->batches_ahead ? (uint32_t)slots : initial_ahead_max(slots, &costs);
     reader->inline_ahead_max =
@@ -308,7 +313,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
         costs.fixed_bytes + long_reads.lists_bytes + slots * slot_bytes + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
     limit_chunks(loader, &costs, arena_bytes);
-    return allocate_all(loader, arena_bytes, long_reads.quarters, err);
+    return allocate_all(loader, arena_bytes, &long_reads, err);
 }
 
 void loader_budget_free_reads(struct loader *loader)

@@ -141,8 +141,10 @@ void chunk_release(struct loader *loader, struct load_chunk *chunk)
     assert(chunk->users > 0);
     if (--chunk->users > 0)
         return;
-    assert(chunk->is_read);
-    chunk_free_memory(&loader->memory, chunk);
+    if (chunk->request.data)
+        chunk_free_memory(&loader->memory, chunk);
+    if (chunk->is_long)
+        long_reads_note_freed(&loader->reader.long_reads, chunk);
     chunk->next = loader->reader.chunks.freed;
     loader->reader.chunks.freed = chunk;
 }

@@ -122,15 +122,26 @@ struct kept_part *long_reads_find_part(const struct loader *loader, struct mix_l
 
 /* ---- Memory. ---- */
 
-/* The shards' files, each sample read as part of one chunk. */
+/* Saturates at UINT64_MAX. */
+static uint64_t file_bytes(const struct dataset *dataset)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        if (__builtin_add_overflow(sum, dataset->shards[i].file_bytes, &sum))
+            return UINT64_MAX;
+    return sum;
+}
+
+/* The shards' files, each sample read as part of one chunk. Saturates at UINT64_MAX. */
 static uint64_t resident_bytes(const struct loader *loader, uint32_t dataset)
 {
     const struct load_source *source = &loader->sources[dataset];
     uint64_t groups =
         (view_samples(source->view) - 1) / long_reads_group_samples(loader, dataset) + 1;
-    uint64_t bytes = groups * 2 * READ_ARENA_PAGE_BYTES;
-    for (uint64_t i = 0; i < source->dataset->shards_count; i++)
-        bytes += source->dataset->shards[i].file_bytes;
+    uint64_t bytes;
+    if (__builtin_mul_overflow(groups, 2 * READ_ARENA_PAGE_BYTES, &bytes) ||
+        __builtin_add_overflow(bytes, file_bytes(source->dataset), &bytes))
+        return UINT64_MAX;
     return bytes;
 }
 
@@ -150,8 +161,11 @@ void long_reads_choose_resident(struct loader *loader, uint64_t bytes)
 static uint64_t lanes_bytes(const struct loader *loader, uint32_t dataset, uint32_t quarters)
 {
     const struct view *view = loader->sources[dataset].view;
-    uint64_t mean_bytes = view_mean_bytes(view), bytes;
-    uint64_t more_bytes = view_read_bytes(view) - mean_bytes + 2 * READ_ARENA_PAGE_BYTES;
+    /* a long read also fetches what lies between the fields, such as tar headers */
+    uint64_t samples = view_samples(view),
+             mean_bytes = file_bytes(loader->sources[dataset].dataset) / samples + 1;
+    uint64_t more_bytes = view_read_bytes(view) - view_mean_bytes(view) + 2 * READ_ARENA_PAGE_BYTES;
+    uint64_t bytes;
     if (__builtin_mul_overflow(long_reads_part_samples(loader, dataset, quarters), mean_bytes,
                                &bytes) ||
         __builtin_add_overflow(bytes, more_bytes, &bytes) ||
@@ -172,11 +186,13 @@ uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters)
     return sum;
 }
 
-int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max)
+int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max,
+                    uint64_t all_bytes_max)
 {
     struct long_reads *reads = &loader->reader.long_reads;
     reads->quarters = quarters;
     reads->bytes_max = bytes_max;
+    reads->all_bytes_max = all_bytes_max;
     uint64_t parts = quarters ? long_reads_parts(loader) : 0;
     reads->parts = calloc(parts ? parts : 1, sizeof *reads->parts);
     reads->first_parts = calloc(loader->sources_count + 1, sizeof *reads->first_parts);

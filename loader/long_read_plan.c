@@ -149,18 +149,35 @@ static void add_group(struct loader *loader, const struct load_slot *slot, uint3
             add_sample(loader, &slot->load_items[item], ref);
 }
 
+static uint64_t chunk_pages_bytes(uint64_t begin, uint64_t end)
+{
+    return bytes_round_up(end, READ_ARENA_PAGE_BYTES) -
+           begin / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
+}
+
+void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *chunk)
+{
+    const struct io_request *request = &chunk->request;
+    atomic_fetch_sub(&reads->all_bytes,
+                     chunk_pages_bytes(request->offset, request->offset + request->bytes));
+}
+
 /* Keeps a chunk for the extents if they include the item's and, unless it is kept for all epochs,
  * those of other samples. */
 static void plan_chunk(struct loader *loader, const struct load_item *load, struct kept_part *part,
                        bool is_resident, const struct extent *extents, uint32_t count, uint64_t end)
 {
+    struct long_reads *reads = &loader->reader.long_reads;
     bool has_own = false, has_others = is_resident;
     for (uint32_t i = 0; i < count; i++) {
         has_own = has_own || extents[i].user;
         has_others = has_others || !extents[i].user;
     }
-    if (!has_own || !has_others || part->chunks_count == LONG_READ_CHUNKS_MAX)
+    uint64_t bytes = chunk_pages_bytes(extents[0].begin, end);
+    if (!has_own || !has_others || part->chunks_count == LONG_READ_CHUNKS_MAX ||
+        atomic_load(&reads->all_bytes) + bytes > reads->all_bytes_max)
         return;
+    atomic_fetch_add(&reads->all_bytes, bytes);
     struct load_chunk *chunk =
         chunk_plan(&loader->reader, load->shard, load->location.shard, extents[0].begin, end);
     chunk->is_long = true;
@@ -197,9 +214,21 @@ static void plan_part(struct loader *loader, const struct load_slot *slot, uint3
     }
 }
 
-/* Lets a lane begin another part at the turn. */
-static void begin_part(struct loader *loader, struct kept_part *part, struct mix_location location,
-                       uint64_t turn)
+/* Counts the next samples of a sequential order up to those of another rank. */
+static uint64_t count_wanted(const struct loader *loader, uint32_t epoch,
+                             struct mix_location location, uint64_t samples)
+{
+    for (uint64_t i = 0; i < samples; i++) {
+        location.position++;
+        if (!is_wanted(loader, epoch, location))
+            return i;
+    }
+    return samples;
+}
+
+/* Lets a lane begin another part at the turn. epoch: of the mix. */
+static void begin_part(struct loader *loader, struct kept_part *part, uint32_t epoch,
+                       struct mix_location location, uint64_t turn)
 {
     struct reader *reader = &loader->reader;
     uint32_t quarters = reader->long_reads.quarters;
@@ -207,9 +236,12 @@ static void begin_part(struct loader *loader, struct kept_part *part, struct mix
              left = 0;
     if (quarters > 0)
         left = sampler_neighbors_ahead(reader->sampler, location, quarters);
+    left = bytes_min(left, samples_max - 1);
+    if (long_reads_order(loader, location.dataset)->kind == ORDER_SEQUENTIAL)
+        left = count_wanted(loader, epoch, location, left);
     drop_part(loader, part);
     part->epoch = location.epoch;
-    part->end = turn + 1 + bytes_min(left, samples_max - 1);
+    part->end = turn + 1 + left;
 }
 
 static void plan_item(struct loader *loader, const struct load_slot *slot, uint32_t item,
@@ -224,7 +256,7 @@ static void plan_item(struct loader *loader, const struct load_slot *slot, uint3
     if (!part)
         return;
     if (!is_resident && (part->epoch != location.epoch || turn >= part->end))
-        begin_part(loader, part, location, turn);
+        begin_part(loader, part, slot->micro.epoch, location, turn);
     if (!find_chunks(loader, slot, item, part) && may_plan)
         plan_part(loader, slot, item, location, part);
     if (!is_resident && turn + 1 == part->end)
@@ -273,30 +305,11 @@ void long_reads_commit(struct loader *loader, struct load_slot *slot)
     release_dropped(loader);
 }
 
-bool long_reads_shrink(struct loader *loader)
-{
-    struct long_reads *reads = &loader->reader.long_reads;
-    bool has_kept = false;
-    for (uint64_t i = 0; i < reads->first_parts[loader->sources_count]; i++) {
-        has_kept = has_kept || reads->parts[i].chunks_count > 0;
-        drop_part(loader, &reads->parts[i]);
-    }
-    release_dropped(loader);
-    if (has_kept)
-        reads->quarters /= 2;
-    return has_kept;
-}
-
-void long_reads_split(struct loader *loader, struct load_chunk *chunk)
+/* Reads each piece that waits for the chunk by itself. */
+static void split(struct loader *loader, struct load_chunk *chunk)
 {
     struct reader *reader = &loader->reader;
-    struct kept_part *part = chunk->keeper;
     chunk_pool_reclaim(&reader->chunks);
-    for (uint32_t i = 0; part && i < part->chunks_count; i++)
-        if (part->chunks[i] == chunk) {
-            part->chunks[i] = part->chunks[--part->chunks_count];
-            drop_chunk(loader, chunk);
-        }
     while (chunk->first_waiting) {
         struct load_piece *piece = chunk->first_waiting;
         chunk->first_waiting = piece->next_waiting;
@@ -306,5 +319,41 @@ void long_reads_split(struct loader *loader, struct load_chunk *chunk)
         chunk_join(own, piece);
         chunk_release(loader, chunk);
     }
+}
+
+bool long_reads_shrink(struct loader *loader)
+{
+    struct reader *reader = &loader->reader;
+    struct long_reads *reads = &reader->long_reads;
+    bool had_any = false;
+    for (uint64_t i = 0; i < reads->first_parts[loader->sources_count]; i++) {
+        had_any = had_any || reads->parts[i].chunks_count > 0;
+        drop_part(loader, &reads->parts[i]);
+        reads->parts[i].end = 0;
+    }
     release_dropped(loader);
+    struct chunk_list unissued = reader->unissued;
+    reader->unissued = (struct chunk_list){0};
+    for (struct load_chunk *chunk; (chunk = chunk_list_take(&unissued));) {
+        had_any = had_any || chunk->is_long;
+        if (chunk->is_long)
+            split(loader, chunk);
+        else
+            chunk_list_append(&reader->unissued, chunk);
+    }
+    reads->quarters /= had_any ? 2 : 1;
+    return had_any;
+}
+
+void long_reads_split(struct loader *loader, struct load_chunk *chunk)
+{
+    struct kept_part *part = chunk->keeper;
+    for (uint32_t i = 0; part && i < part->chunks_count; i++)
+        if (part->chunks[i] == chunk) {
+            part->chunks[i] = part->chunks[--part->chunks_count];
+            drop_chunk(loader, chunk);
+            release_dropped(loader);
+            break;
+        }
+    split(loader, chunk);
 }

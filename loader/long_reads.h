@@ -14,7 +14,8 @@
  *   - in the first micro-batch, so that it is ready soon,
  *   - while reads complete at submission: copies from the page cache gain nothing from length,
  *   - if only some rows of a large image are wanted (unless it is resident for several epochs),
- *   - if even quarters do not fit the memory budget, or the reader ran out of memory.
+ *   - if even quarters do not fit the memory budget, or as long as samples larger than the mean, or
+ *     batches that the consumer holds, take too much of it.
  *
  * Files: long_read_parts.c defines the parts, long_read_plan.c plans and shares their reads. All is
  * owned by the reader's thread.
@@ -24,6 +25,8 @@
 
 #include "loader/parts/extents.h"
 #include "loader/slots.h"
+
+#include <stdatomic.h>
 
 struct loader;
 
@@ -45,6 +48,10 @@ struct kept_part {
 struct long_reads {
     uint32_t quarters;  /* of a run per part: 4, 2 or 1; 0: no long reads */
     uint64_t bytes_max; /* of a read */
+    /* Limits the chunks of long reads that are kept or used, so that there is always memory for
+     * single reads. */
+    uint64_t all_bytes_max;
+    atomic_uint_least64_t all_bytes;
     struct kept_part *parts;
     uint64_t *first_parts;      /* of each dataset, and their number */
     struct load_chunk *dropped; /* no longer kept, to be released */
@@ -62,7 +69,8 @@ uint64_t long_reads_parts(const struct loader *loader);
  * UINT64_MAX. */
 uint64_t long_reads_bytes(const struct loader *loader, uint32_t quarters);
 /* quarters: 0 to ORDER_QUARTERS. -ENOMEM. */
-int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max);
+int long_reads_init(struct loader *loader, uint32_t quarters, uint64_t bytes_max,
+                    uint64_t all_bytes_max);
 void long_reads_deinit(struct long_reads *reads); /* safe on zeroed storage */
 
 /* Parts, for the planning of reads. */
@@ -82,8 +90,10 @@ void long_reads_plan(struct loader *loader, struct load_slot *slot);
 /* Requires the mutex. Lets the slot's pieces join their long reads, and releases chunks that lanes
  * have left. */
 void long_reads_commit(struct loader *loader, struct load_slot *slot);
-/* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, and plans shorter
- * parts from now on. False if nothing was kept. */
+/* Called when a long chunk is no longer used. */
+void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *chunk);
+/* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, splits those that are
+ * not issued, and plans shorter parts from now on. False if there were none. */
 bool long_reads_shrink(struct loader *loader);
 /* Requires the mutex. After a long read failed: reads each piece that waits for it by itself, so
  * that an error in one sample does not affect others. */

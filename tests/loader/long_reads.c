@@ -47,7 +47,7 @@ static struct loader_options make_options(const struct fixture *fixture, enum lo
     options.lanes = LANES;
     options.window = options.run = 0;
     options.batching = (struct batching){.global = GLOBAL, .micro = MICRO, .ranks = 1};
-    options.memory_bytes = 128 << 20;
+    options.memory_bytes = 100 << 20; /* less than twice the dataset: it is not resident */
     return options;
 }
 
@@ -220,8 +220,8 @@ static void sequential_samples_take_long_reads(void **state)
         uint64_t shards = samples_count() / SHARD_SAMPLES, steps = samples_count() / GLOBAL;
         if (ranks == 1)
             assert_true(sums.reads <= sums.read_bytes / MIB + shards + 4);
-        else if (!options.batching.interleaved) /* a MiB ends within most steps */
-            assert_true(sums.reads <= 2 * ranks * steps + shards);
+        else if (!options.batching.interleaved)
+            assert_true(sums.reads <= ranks * (steps + MICRO) + shards);
         else
             assert_true(sums.reads <= samples_count() / MICRO + shards);
     }
@@ -233,7 +233,7 @@ static void a_mix_takes_long_reads_of_each_dataset(void **state)
     struct fixture other;
     struct fixture_options other_options = fixture_options_default(samples_count());
     other_options.samples_per_shard = SHARD_SAMPLES;
-    other_options.pad_bytes = 12000;
+    other_options.pad_bytes = 24000; /* neither dataset is resident */
     fixture_make_images(&other, &other_options);
     const struct loader_source mix[2] = {{fixture->folder, 1}, {other.folder, 1}};
     const struct layout layouts[2] = {layout_of(fixture), layout_of(&other)};
@@ -247,7 +247,7 @@ static void a_mix_takes_long_reads_of_each_dataset(void **state)
         struct sums sums = read_as_ranks(fixture->io, options, ranks, layouts);
         print_sums(&sums, ranks);
         assert_int_equal(sums.items, 2 * samples_count());
-        assert_in_range(sums.reads, sums.implied_reads, sums.implied_reads + ranks * MICRO);
+        assert_in_range(sums.reads, sums.implied_reads, sums.implied_reads + 2 * ranks * MICRO);
         assert_true((double)sums.read_bytes <= 1.04 * (double)sums.tar_bytes);
     }
     fixture_remove(&other);
@@ -271,10 +271,11 @@ static void text_takes_long_reads(void **state)
         print_sums(&sums, ranks);
         assert_true(sums.items > 1000);
         assert_in_range(sums.reads, 1, sums.implied_reads + ranks * MICRO);
-        /* to verify less than its 128 KiB block takes the whole block */
-        if (options.verify)
+        /* alone, a rank keeps all of the text; to verify less than its 128 KiB block takes the whole
+         * block */
+        if (ranks > 1 && options.verify)
             assert_true(sums.reads * 2 * 131072 >= sums.read_bytes);
-        else
+        else if (!options.verify)
             assert_true(amplification(&sums) <= (test_is_sanitized() ? 1.2 : 1.1));
     }
     fixture_remove(&fixture);

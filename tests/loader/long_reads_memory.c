@@ -212,7 +212,7 @@ static void every_memory_budget_delivers_the_same_batches(void **state)
     }
 }
 
-/* Although their tar headers are larger than they are. More memory takes fewer reads. */
+/* Although their tar headers are larger than they are. */
 static void small_samples_are_read_at_once_within_the_budget(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void small_samples_are_read_at_once_within_the_budget(void **state)
                                                 {.global = 8, .micro = 8, .ranks = 1}};
     for (size_t k = 0; k < sizeof batchings / sizeof batchings[0]; k++) {
         struct loader_options options = make_options(&fixture, LOADER_BYTES);
-        uint64_t reads = UINT64_MAX;
+        uint64_t single_reads = 0;
         options.batching = batchings[k];
         options.lanes = options.batching.global;
         options.run = 0;
@@ -241,8 +241,10 @@ static void small_samples_are_read_at_once_within_the_budget(void **state)
             print_message("%" PRIu64 " reads of %" PRIu64 " bytes\n", stats.reads_count,
                           stats.read_bytes);
             assert_int_equal(delivered.items, fixture.samples);
-            assert_true(stats.reads_count < reads);
-            reads = stats.reads_count;
+            if (quarters_tested[i] == 0)
+                single_reads = stats.reads_count;
+            else
+                assert_true(stats.reads_count * (test_is_sanitized() ? 10 : 50) < single_reads);
             delivery_free(&delivered);
         }
     }

@@ -61,9 +61,9 @@ static void partial_reads_give_the_pixels_of_whole_images(void **state)
         options.verify = i / 18 == 0;
         options.bad_policy = LOADER_BAD_STOP;
         compare_deliveries(&parts, &wholes, options, &part_bytes, &whole_bytes);
-        /* the filter may skip rows */
+        /* the filter may skip rows, and reads may merge differently */
         if (crops[i % 3] == CROP_NONE)
-            assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes);
+            assert_in_range(part_bytes, whole_bytes * 9 / 10, whole_bytes * 101 / 100);
         /* merged reads include what lies between the samples */
         else
             assert_true(part_bytes < whole_bytes);
