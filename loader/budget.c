@@ -301,8 +301,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
                   useful_bytes > costs.arena_min_bytes ? useful_bytes : costs.arena_min_bytes);
     arena_bytes =
         (arena_bytes + long_reads.arena_bytes) / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
-    long_reads.all_bytes_max =
-        arena_bytes - bytes_min(arena_bytes, bytes_max(costs.arena_min_bytes, arena_bytes / 8));
+    long_reads.all_bytes_max = arena_bytes - bytes_min(arena_bytes, costs.arena_min_bytes);
     loader->slots_count = (uint32_t)slots;
     reader->ahead_max = options->batches_ahead ? (uint32_t)slots : initial_ahead_max(slots, &costs);
     reader->inline_ahead_max =
