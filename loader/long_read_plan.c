@@ -52,6 +52,11 @@ static bool is_narrowed(const struct view_piece *view)
     return view->rows.count > 0 && view->field.size_bytes > LOADER_MERGE_GAP_BYTES;
 }
 
+static bool has_all_extents(const struct reader *reader)
+{
+    return reader->extents_count == LONG_READ_EXTENTS_MAX;
+}
+
 static void add_extent(struct reader *reader, uint64_t shard, uint64_t sample,
                        const struct view_piece *view, struct load_piece *piece)
 {
@@ -65,15 +70,19 @@ static void add_extent(struct reader *reader, uint64_t shard, uint64_t sample,
 }
 
 /* True if this rank will deliver the sample at the location, as far as is known. */
-static bool is_wanted(const struct loader *loader, uint32_t epoch_now, struct mix_location location)
+static bool is_wanted(const struct loader *loader, const struct plan_micro *now,
+                      struct mix_location location)
 {
     const struct plan *plan = &loader->reader.plan;
     uint32_t epoch;
+    if (now->epoch == UINT32_MAX && loader->sources_count > 1)
+        return false; /* the location may be beyond the last epoch */
     uint64_t position = sampler_position(loader->reader.sampler, location, &epoch), n;
     uint64_t end = plan->epoch_end;
-    if (epoch == epoch_now && plan->positions_left < end)
+    if (epoch == now->epoch && plan->positions_left < end)
         end = bytes_min(end, plan->position + plan->positions_left);
-    if (position >= end || (epoch != epoch_now && plan->epochs_left <= 1))
+    bool is_delivered = epoch < now->epoch || (epoch == now->epoch && position < now->begin);
+    if (is_delivered || position >= end || (epoch > now->epoch && plan->epochs_left <= 1))
         return false;
     uint64_t micro = batching_micro_of(&plan->batching, plan->order, plan->epoch_end, position);
     return batching_owned_index(&plan->batching, micro, &n);
@@ -102,7 +111,7 @@ static void add_sample(struct loader *loader, const struct load_item *load, stru
             view_widen_rows(&views[k]);
     else if (is_narrowed(&views[0]))
         return;
-    for (uint32_t k = 0; k < count && reader->extents_count < LONG_READ_EXTENTS_MAX; k++)
+    for (uint32_t k = 0; k < count && !has_all_extents(reader); k++)
         add_extent(reader, place.shard, ref.sample, &views[k], NULL);
 }
 
@@ -129,9 +138,10 @@ static void add_lane(struct loader *loader, const struct load_slot *slot, uint32
                      struct mix_location location, const struct kept_part *part)
 {
     uint64_t lanes = long_reads_order(loader, location.dataset)->lanes;
-    for (uint64_t turn = location.position / lanes + 1; turn < part->end; turn++) {
+    for (uint64_t turn = location.position / lanes + 1;
+         turn < part->end && !has_all_extents(&loader->reader); turn++) {
         location.position += lanes;
-        if (is_wanted(loader, slot->micro.epoch, location))
+        if (is_wanted(loader, &slot->micro, location))
             add_sample(loader, &slot->load_items[item],
                        sampler_sample(loader->reader.sampler, location));
     }
@@ -144,7 +154,7 @@ static void add_group(struct loader *loader, const struct load_slot *slot, uint3
     uint64_t own = ref.sample, size = long_reads_group_samples(loader, ref.dataset),
              first = own / size * size;
     uint64_t end = bytes_min(first + size, long_reads_order(loader, ref.dataset)->samples);
-    for (ref.sample = first; ref.sample < end; ref.sample++)
+    for (ref.sample = first; ref.sample < end && !has_all_extents(&loader->reader); ref.sample++)
         if (ref.sample != own)
             add_sample(loader, &slot->load_items[item], ref);
 }
@@ -153,6 +163,17 @@ static uint64_t chunk_pages_bytes(uint64_t begin, uint64_t end)
 {
     return bytes_round_up(end, READ_ARENA_PAGE_BYTES) -
            begin / READ_ARENA_PAGE_BYTES * READ_ARENA_PAGE_BYTES;
+}
+
+/* True if a chunk of so many bytes would exceed the memory for long reads. */
+static bool is_full(const struct long_reads *reads, uint64_t bytes)
+{
+    return bytes > 0 && atomic_load(&reads->all_bytes) + bytes > reads->all_bytes_max;
+}
+
+static bool is_one_sample(const struct extent *extents, uint32_t count)
+{
+    return extents[count - 1].sample == extents[0].sample;
 }
 
 void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *chunk)
@@ -173,10 +194,13 @@ static void plan_chunk(struct loader *loader, const struct load_item *load, stru
         has_own = has_own || extents[i].user;
         has_others = has_others || !extents[i].user;
     }
-    uint64_t bytes = chunk_pages_bytes(extents[0].begin, end);
-    if (!has_own || !has_others || part->chunks_count == LONG_READ_CHUNKS_MAX ||
-        atomic_load(&reads->all_bytes) + bytes > reads->all_bytes_max)
+    if (!has_own || !has_others || part->chunks_count == LONG_READ_CHUNKS_MAX)
         return;
+    uint64_t bytes = chunk_pages_bytes(extents[0].begin, end);
+    if (is_full(reads, bytes)) {
+        reads->refused_bytes = bytes;
+        return;
+    }
     atomic_fetch_add(&reads->all_bytes, bytes);
     struct load_chunk *chunk =
         chunk_plan(&loader->reader, load->shard, load->location.shard, extents[0].begin, end);
@@ -198,6 +222,10 @@ static void plan_part(struct loader *loader, const struct load_slot *slot, uint3
                                          .same_sample_gap_bytes = LOADER_MERGE_GAP_BYTES};
     bool is_resident = loader->sources[location.dataset].is_resident;
     reader->extents_count = 0;
+    if (part->chunks_count == LONG_READ_CHUNKS_MAX || part->has_no_neighbors ||
+        is_full(&reader->long_reads, reader->long_reads.refused_bytes))
+        return;
+    reader->long_reads.refused_bytes = 0;
     add_item(loader, slot, item);
     if (reader->extents_count == 0)
         return;
@@ -206,28 +234,31 @@ static void plan_part(struct loader *loader, const struct load_slot *slot, uint3
     else
         add_lane(loader, slot, item, location, part);
     extents_sort(reader->extents, reader->extents_count);
+    part->has_no_neighbors = !is_resident && reader->extents_count > 1;
     for (uint32_t i = 0, count; i < reader->extents_count; i += count) {
         uint64_t end;
         count = extents_merge(reader->extents + i, reader->extents_count - i, &limits, &end);
+        part->has_no_neighbors =
+            part->has_no_neighbors && is_one_sample(reader->extents + i, count);
         plan_chunk(loader, &slot->load_items[item], part, is_resident, reader->extents + i, count,
                    end);
     }
 }
 
 /* Counts the next samples of a sequential order up to those of another rank. */
-static uint64_t count_wanted(const struct loader *loader, uint32_t epoch,
+static uint64_t count_wanted(const struct loader *loader, const struct plan_micro *now,
                              struct mix_location location, uint64_t samples)
 {
     for (uint64_t i = 0; i < samples; i++) {
         location.position++;
-        if (!is_wanted(loader, epoch, location))
+        if (!is_wanted(loader, now, location))
             return i;
     }
     return samples;
 }
 
-/* Lets a lane begin another part at the turn. epoch: of the mix. */
-static void begin_part(struct loader *loader, struct kept_part *part, uint32_t epoch,
+/* Lets a lane begin another part at the turn. */
+static void begin_part(struct loader *loader, struct kept_part *part, const struct plan_micro *now,
                        struct mix_location location, uint64_t turn)
 {
     struct reader *reader = &loader->reader;
@@ -238,10 +269,11 @@ static void begin_part(struct loader *loader, struct kept_part *part, uint32_t e
         left = sampler_neighbors_ahead(reader->sampler, location, quarters);
     left = bytes_min(left, samples_max - 1);
     if (long_reads_order(loader, location.dataset)->kind == ORDER_SEQUENTIAL)
-        left = count_wanted(loader, epoch, location, left);
+        left = count_wanted(loader, now, location, left);
     drop_part(loader, part);
     part->epoch = location.epoch;
     part->end = turn + 1 + left;
+    part->has_no_neighbors = false;
 }
 
 static void plan_item(struct loader *loader, const struct load_slot *slot, uint32_t item,
@@ -256,7 +288,7 @@ static void plan_item(struct loader *loader, const struct load_slot *slot, uint3
     if (!part)
         return;
     if (!is_resident && (part->epoch != location.epoch || turn >= part->end))
-        begin_part(loader, part, slot->micro.epoch, location, turn);
+        begin_part(loader, part, &slot->micro, location, turn);
     if (!find_chunks(loader, slot, item, part) && may_plan)
         plan_part(loader, slot, item, location, part);
     if (!is_resident && turn + 1 == part->end)
@@ -321,18 +353,27 @@ static void split(struct loader *loader, struct load_chunk *chunk)
     }
 }
 
-bool long_reads_shrink(struct loader *loader)
+/* Stops keeping the chunks of all lanes, or of all groups. False if there were none. */
+static bool drop_parts(struct loader *loader, bool is_resident)
+{
+    struct long_reads *reads = &loader->reader.long_reads;
+    bool had_any = false;
+    for (uint32_t k = 0; k < loader->sources_count; k++)
+        for (uint64_t i = reads->first_parts[k];
+             loader->sources[k].is_resident == is_resident && i < reads->first_parts[k + 1]; i++) {
+            had_any = had_any || reads->parts[i].chunks_count > 0;
+            drop_part(loader, &reads->parts[i]);
+            reads->parts[i].end = 0;
+        }
+    release_dropped(loader);
+    return had_any;
+}
+
+static bool split_unissued(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
-    struct long_reads *reads = &reader->long_reads;
-    bool had_any = false;
-    for (uint64_t i = 0; i < reads->first_parts[loader->sources_count]; i++) {
-        had_any = had_any || reads->parts[i].chunks_count > 0;
-        drop_part(loader, &reads->parts[i]);
-        reads->parts[i].end = 0;
-    }
-    release_dropped(loader);
     struct chunk_list unissued = reader->unissued;
+    bool had_any = false;
     reader->unissued = (struct chunk_list){0};
     for (struct load_chunk *chunk; (chunk = chunk_list_take(&unissued));) {
         had_any = had_any || chunk->is_long;
@@ -341,12 +382,20 @@ bool long_reads_shrink(struct loader *loader)
         else
             chunk_list_append(&reader->unissued, chunk);
     }
-    reads->quarters /= had_any ? 2 : 1;
     return had_any;
+}
+
+bool long_reads_shrink(struct loader *loader, bool is_temporary)
+{
+    bool had_kept = drop_parts(loader, false), had_any = split_unissued(loader) || had_kept;
+    if (had_kept && !is_temporary)
+        loader->reader.long_reads.quarters /= 2;
+    return had_any || drop_parts(loader, true);
 }
 
 void long_reads_split(struct loader *loader, struct load_chunk *chunk)
 {
+    struct reader *reader = &loader->reader;
     struct kept_part *part = chunk->keeper;
     for (uint32_t i = 0; part && i < part->chunks_count; i++)
         if (part->chunks[i] == chunk) {
@@ -355,5 +404,9 @@ void long_reads_split(struct loader *loader, struct load_chunk *chunk)
             release_dropped(loader);
             break;
         }
+    struct chunk_list unissued = reader->unissued;
+    reader->unissued = (struct chunk_list){0};
     split(loader, chunk);
+    for (struct load_chunk *next; (next = chunk_list_take(&unissued));)
+        chunk_list_append(&reader->unissued, next);
 }

@@ -37,12 +37,13 @@ enum {
     LONG_READ_CHUNKS_MAX = 4, /* of a part; more than one if gaps divide it */
 };
 
-/* The part of a run that a lane is in, or a group of a resident dataset. */
+/* The part of a run that a lane is in, or a group of a resident dataset, which has only chunks. */
 struct kept_part {
-    uint32_t epoch; /* of a lane */
-    uint64_t end;   /* turn of the lane after the part's last sample; 0: no part yet */
-    struct load_chunk *chunks[LONG_READ_CHUNKS_MAX];
+    uint32_t epoch;        /* of a lane */
+    uint64_t end;          /* turn of the lane after the part's last sample; 0: no part yet */
+    bool has_no_neighbors; /* of a lane: no two samples of the part can share a read */
     uint32_t chunks_count;
+    struct load_chunk *chunks[LONG_READ_CHUNKS_MAX];
 };
 
 struct long_reads {
@@ -52,6 +53,7 @@ struct long_reads {
      * single reads. */
     uint64_t all_bytes_max;
     atomic_uint_least64_t all_bytes;
+    uint64_t refused_bytes; /* the last chunk that would have exceeded the limit; 0: none */
     struct kept_part *parts;
     uint64_t *first_parts;      /* of each dataset, and their number */
     struct load_chunk *dropped; /* no longer kept, to be released */
@@ -93,8 +95,9 @@ void long_reads_commit(struct loader *loader, struct load_slot *slot);
 /* Called when a long chunk is no longer used. */
 void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *chunk);
 /* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, splits those that are
- * not issued, and plans shorter parts from now on. False if there were none. */
-bool long_reads_shrink(struct loader *loader);
+ * not issued, and, unless the shortage is temporary, plans shorter parts from now on. Gives up the
+ * resident groups only if there is nothing else. False if there was nothing. */
+bool long_reads_shrink(struct loader *loader, bool is_temporary);
 /* Requires the mutex. After a long read failed: reads each piece that waits for it by itself, so
  * that an error in one sample does not affect others. */
 void long_reads_split(struct loader *loader, struct load_chunk *chunk);

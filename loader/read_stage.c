@@ -178,15 +178,29 @@ static uint64_t slot_number(const struct loader *loader, const struct load_slot 
     return last - (last + count - (uint64_t)(slot - loader->slots)) % count;
 }
 
-/* Requires the mutex and no reads in flight. True if the arena can never hold the next chunk. */
-static bool is_stuck(const struct loader *loader)
+/* Requires the mutex and unissued chunks. Returns the first micro-batch that waits for one; retries
+ * after an error may be those of earlier ones. */
+static struct load_slot *first_unissued_slot(const struct loader *loader)
+{
+    const struct load_chunk *chunk = loader->reader.unissued.first;
+    struct load_slot *first = chunk->first_waiting->slot;
+    for (; chunk; chunk = chunk->next)
+        if (slot_number(loader, chunk->first_waiting->slot) < slot_number(loader, first))
+            first = chunk->first_waiting->slot;
+    return first;
+}
+
+/* Requires the mutex, unissued chunks and no reads in flight. True if the arena can never hold the
+ * next chunk. */
+static bool is_stuck(struct loader *loader)
 {
     if (loader->pool.work_first != loader->pool.work_next || loader->pool.decoding_count > 0)
         return false; /* workers will free memory */
     if (loader->options.decode != LOADER_BYTES)
         return true;
-    uint64_t current = slot_number(loader, loader->reader.unissued.first->first_waiting->slot);
-    return loader->released == current || (loader->consumer.is_waiting && loader->taken == current);
+    if (loader->consumer.is_waiting && !loader_has_next(loader))
+        return true;
+    return loader->released == slot_number(loader, first_unissued_slot(loader));
 }
 
 /* Requires the mutex. True if the consumer's batches hold part of the arena. */
@@ -231,13 +245,13 @@ static void wait_until_unblocked(struct loader *loader)
             break;
         if (chunk && is_stuck(loader)) {
             struct err err;
-            if (long_reads_shrink(loader))
+            if (long_reads_shrink(loader, is_arena_held(loader)))
                 break;
             int status = alloc_outside_arena(loader, chunk, &err);
             if (!status)
                 break;
             if (status != -ENOBUFS || !is_arena_held(loader)) {
-                reader_end_run(loader, chunk->first_waiting->slot, &err);
+                reader_end_run(loader, first_unissued_slot(loader), &err);
                 reader->unissued.first = NULL;
                 continue;
             }

@@ -49,7 +49,9 @@ struct reader {
     struct extent *extents; /* while reads are planned */
     uint32_t extents_count;
     struct chunk_pool chunks;
-    struct chunk_list unissued; /* chunks to be issued, in this order */
+    /* Chunks to be issued, in this order: retries after errors, then those of the last
+     * micro-batch. */
+    struct chunk_list unissued;
     struct io_queue *queue;
     struct io_request **completed_requests; /* [LOADER_QUEUE_DEPTH] */
     uint32_t in_flight;
