@@ -2,12 +2,13 @@
  * batch_memory — the reference-counted memory of the batches' fields.
  *
  * A micro-batch has a large memory (images or tokens) and a small one (labels, weights, "valid"),
- * so that a caller can keep the small fields without the large ones. Planning a micro-batch reserves
- * its memories; the first worker that decodes one of its items acquires them. The last release makes
- * a memory available again, most recently used first, so that little of the budget is touched.
+ * so that a caller can keep the small fields without the large ones. Planning a micro-batch
+ * reserves its memories; the first worker that decodes one of its items acquires them. The last
+ * release makes a memory available again, most recently used first, so that little of the budget is
+ * touched.
  *
- * If the caller keeps so many that none is left for the next micro-batch, loader_next fails, or more
- * are allocated (options.keep).
+ * If the caller keeps so many that none is left for the next micro-batch, loader_next fails, or
+ * more are allocated (options.keep).
  *
  * The loader's mutex guards fields marked G.
  */

@@ -10,8 +10,8 @@
  * The pool has a chunk for each piece of each slot, for all that lanes keep, and one that is split
  * after an error, so it never runs out.
  *
- * The loader's mutex guards fields marked G; the reader's thread owns all others, and all of a chunk
- * until it is issued.
+ * The loader's mutex guards fields marked G; the reader's thread owns all others, and all of a
+ * chunk until it is issued.
  */
 #ifndef MILLRACE_LOADER_CHUNKS_H
 #define MILLRACE_LOADER_CHUNKS_H

@@ -20,9 +20,8 @@
  * A dataset has one of two views: **members** (a sample is the members of one key) or **windows**
  * of text (a sample is block + 1 tokens of a token member, with stride block).
  *
- * Not thread-safe: one thread, the consumer, makes all calls, except that any may retain and release
- * batches and fields.
- * The library prints nothing and handles no signals.
+ * Not thread-safe: one thread, the consumer, makes all calls, except that any may retain and
+ * release batches and fields. The library prints nothing and handles no signals.
  */
 #ifndef MILLRACE_LOADER_LOADER_H
 #define MILLRACE_LOADER_LOADER_H

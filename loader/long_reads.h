@@ -94,9 +94,9 @@ void long_reads_plan(struct loader *loader, struct load_slot *slot);
 void long_reads_commit(struct loader *loader, struct load_slot *slot);
 /* Called when a long chunk is no longer used. */
 void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *chunk);
-/* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, splits those that are
- * not issued, and, unless the shortage is temporary, plans shorter parts from now on. Gives up the
- * resident groups only if there is nothing else. False if there was nothing. */
+/* Requires the mutex. Called if the reader lacks memory: stops keeping chunks, splits those that
+ * are not issued, and, unless the shortage is temporary, plans shorter parts from now on. Gives up
+ * the resident groups only if there is nothing else. False if there was nothing. */
 bool long_reads_shrink(struct loader *loader, bool is_temporary);
 /* Requires the mutex. After a long read failed: reads each piece that waits for it by itself, so
  * that an error in one sample does not affect others. */

@@ -93,7 +93,8 @@ void reader_note_idle_worker(struct loader *loader);
 void reader_end_run(struct loader *loader, struct load_slot *slot, const struct err *why);
 /* True if memory beyond the budget may be allocated for the next micro-batch. */
 bool reader_may_grow(const struct loader *loader);
-/* True if a slot and its memories are free, the read-ahead limit is not reached, and enough files can be opened. */
+/* True if a slot and its memories are free, the read-ahead limit is not reached, and enough files
+ * can be opened. */
 bool reader_can_begin_slot(const struct loader *loader);
 
 /* Plans the next micro-batch. False if no slot is free, everything is planned, or an error ended

@@ -76,7 +76,8 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Requires the loader's mutex. Releases the chunks of the item's pieces. */
 void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item);
-/* Both require the loader's mutex. slot_acquire_memory does nothing if the slot has its memories. */
+/* Both require the loader's mutex. slot_acquire_memory does nothing if the slot has its memories.
+ * */
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
 void slot_release_memory(struct load_slot *slot);
 /* Waits until the memories may be written. */

@@ -271,8 +271,8 @@ static void text_takes_long_reads(void **state)
         print_sums(&sums, ranks);
         assert_true(sums.items > 1000);
         assert_in_range(sums.reads, 1, sums.implied_reads + ranks * MICRO);
-        /* alone, a rank keeps all of the text; to verify less than its 128 KiB block takes the whole
-         * block */
+        /* alone, a rank keeps all of the text; to verify less than its 128 KiB block takes the
+         * whole block */
         if (ranks > 1 && options.verify)
             assert_true(sums.reads * 2 * 131072 >= sums.read_bytes);
         else if (!options.verify)

@@ -1,5 +1,5 @@
 /*
- * batch_memory — see batch_memory.h and, for the caller's side, loader.h.
+ * batch_memories — see batch_memory.h and, for the caller's side, loader.h.
  */
 #include "loader/state.h"
 
