@@ -210,8 +210,10 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         return fail(loader, err);
     }
     int status = note_bad_samples(loader, slot, err);
-    if (status)
+    if (status) {
+        loader_release(loader, &slot->batch);
         return status;
+    }
     advance_cursors(loader, slot);
     *ret_batch = &slot->batch;
     return LOADER_BATCH;
