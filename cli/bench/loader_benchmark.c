@@ -178,8 +178,10 @@ int loader_benchmark_decode(const struct loader_benchmark_job *job, uint32_t pho
     if (status)
         return status;
     status = loader_next(loader, &batch, err);
-    if (status == LOADER_BATCH)
+    if (status == LOADER_BATCH) {
         status = decode_repeatedly(job, batch, &result, err);
+        loader_release(loader, batch);
+    }
     loader_close(loader);
     return store_result(status, job, &result, ret_result, err);
 }

@@ -73,11 +73,13 @@ static int evaluate_round(struct run *run, struct loader *loader, struct step_su
     *ret_continues = next == LOADER_BATCH;
     int status = agree_on_round(run, ret_continues, &own_sums->stop_requests, err);
     *ret_continues = *ret_continues && !own_sums->stop_requests;
-    if (status || !*ret_continues)
+    if (!status && *ret_continues)
+        status = run_begin_pass(run, UINT64_MAX, &memory, err);
+    if (status || !*ret_continues) {
+        if (next == LOADER_BATCH)
+            loader_release(loader, batch);
         return status;
-    status = run_begin_pass(run, UINT64_MAX, &memory, err);
-    if (status)
-        return status;
+    }
     if (next != LOADER_BATCH) {
         walk_model(run, &memory);
         return weights_status(&run->compute.weights, err);
