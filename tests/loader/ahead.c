@@ -104,6 +104,7 @@ static void read_ahead_grows_after_an_underrun(void **state)
     pthread_join(helper, NULL);
     assert_int_equal(loader->reader.ahead_max, 2 * at_first);
     loader_close(loader);
+    loader_release(loader, batch);
     held_reads_end(fixture);
 }
 

@@ -54,12 +54,15 @@ static uint64_t growth_when_full(const struct loader_options *options)
     struct loader *loader;
     const struct batch *held[LOADER_SLOTS_MAX];
     struct err err;
+    int count = 0;
     /* otherwise, reusing memory freed earlier would hide growth */
     malloc_trim(0);
     uint64_t before = test_resident_bytes(), most = before;
     assert_ok(loader_open(options, &loader, &err), &err);
     for (int round = 0; round < ROUNDS; round++) {
-        int count = 0, status;
+        int status;
+        while (count > 0)
+            loader_release(loader, held[--count]);
         while ((status = loader_next(loader, &held[count], &err)) == LOADER_BATCH)
             count++;
         assert_int_equal(status, -ENOBUFS);
@@ -68,10 +71,10 @@ static uint64_t growth_when_full(const struct loader_options *options)
         most = now > most ? now : most;
         if (options->decode == LOADER_BYTES)
             break; /* after memory runs out, the loader can only be closed */
-        for (int i = 0; i < count; i++)
-            loader_release(loader, held[i]);
     }
     loader_close(loader);
+    while (count > 0)
+        loader_release(loader, held[--count]);
     return most - before;
 }
 

@@ -98,6 +98,8 @@ static void a_consumer_that_holds_all_open_files_is_reported(void **state)
     assert_int_equal(status, -EMFILE);
     assert_in_range(count, 1, SAMPLES / MICRO - 1);
     loader_close(loader);
+    while (count > 0)
+        loader_release(loader, held[--count]);
     restore_file_limit();
 }
 
@@ -133,9 +135,10 @@ static void read_ahead_leaves_open_files_to_others(void **state)
     struct fixture *fixture = *state;
     for (size_t i = 0; i < sizeof caches / sizeof caches[0]; i++) {
         struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
-        const struct batch *batch;
+        const struct batch *held[SAMPLES / MICRO];
         struct loader *loader;
         struct err err = {0};
+        int count = 0;
         assert_ok(
             io_open(fixture->folder, &(struct io_options){.cache = caches[i]}, &options.io, &err),
             &err);
@@ -145,12 +148,15 @@ static void read_ahead_leaves_open_files_to_others(void **state)
         wait_until_idle(loader);
         assert_in_range(count_free_descriptors(), MORE_FILES / 4, MORE_FILES);
         while (loader_ready(loader)) {
-            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            assert_true(count < SAMPLES / MICRO);
+            assert_int_equal(loader_next(loader, &held[count++], &err), LOADER_BATCH);
             wait_until_idle(loader);
             assert_in_range(count_free_descriptors(), MORE_FILES / 8, MORE_FILES);
         }
-        assert_int_equal(loader_next(loader, &batch, &err), -EMFILE);
+        assert_int_equal(loader_next(loader, &held[0], &err), -EMFILE);
         loader_close(loader);
+        while (count > 0)
+            loader_release(loader, held[--count]);
         restore_file_limit();
         io_close(options.io);
     }

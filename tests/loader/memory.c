@@ -157,6 +157,8 @@ static void a_consumer_that_holds_every_batch_gets_enobufs(void **state)
     loader_release(loader, held[0]);
     assert_int_equal(loader_next(loader, &held[3], &err), LOADER_BATCH);
     loader_close(loader);
+    for (int i = 1; i < 4; i++)
+        loader_release(loader, held[i]);
 }
 
 static void a_batch_held_for_too_long_is_reported(void **state)
@@ -178,6 +180,7 @@ static void a_batch_held_for_too_long_is_reported(void **state)
     loader_release(loader, first);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     loader_close(loader);
+    loader_release(loader, batch);
 }
 
 /* Batches on their way from the consumer to the thread that releases them. */
@@ -316,6 +319,8 @@ static void a_consumer_that_holds_the_read_ahead_is_reported(void **state)
     assert_true(errors > 2);
     assert_int_equal(items, HELD_SAMPLES);
     loader_close(loader);
+    while (first < next)
+        loader_release(loader, held[first++]);
     fixture_remove(&fixture);
 }
 
@@ -334,6 +339,7 @@ static void stats_name_a_stalled_consumer(void **state)
         gate_pause();
     assert_int_equal(loader_stats(loader).ahead_count, 2); /* the consumer holds one more */
     loader_close(loader);
+    loader_release(loader, batch);
 }
 
 /* Releases the first micro-batch when the consumer waits for it and the others are ready. */
@@ -370,6 +376,7 @@ static void a_consumer_that_does_not_return_for_the_last_batch_is_reported(void 
     while (loader_stats(loader).stage_ns[LOADER_STAGE_CONSUMER] == before)
         gate_pause();
     loader_close(loader);
+    loader_release(loader, batch);
     held_reads_end(fixture);
 }
 
@@ -393,6 +400,7 @@ static void waiting_for_reads_is_reported(void **state)
     assert_int_equal(stats.stage_ns[LOADER_STAGE_READ] + stats.stage_ns[LOADER_STAGE_DECODE],
                      stats.wait_ns);
     loader_close(loader);
+    loader_release(loader, batch);
     held_reads_end(fixture);
 }
 

@@ -66,7 +66,8 @@ static void a_sample_much_larger_than_the_others_is_read_within_the_budget(void 
     fixture_remove(&fixture);
 }
 
-/* Closes the loader while the large sample's memory is in use, or shortly before. */
+/* Closes the loader while the large sample's memory is in use, or shortly before. Batches are
+ * released later. */
 static void an_oversized_sample_frees_its_memory(void **state)
 {
     (void)state;
@@ -82,15 +83,17 @@ static void an_oversized_sample_frees_its_memory(void **state)
     for (int taken = 0; taken <= 6; taken++) {
         struct loader_options options = fixture_loader_options(&fixture, LOADER_BYTES);
         struct loader *loader;
-        const struct batch *batch;
+        const struct batch *held[6];
         struct device_mem_info info;
         options.device = device;
         options.order = ORDER_SEQUENTIAL;
         options.memory_bytes = 24 << 20;
         assert_ok(loader_open(&options, &loader, &err), &err);
         for (int i = 0; i < taken; i++)
-            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            assert_int_equal(loader_next(loader, &held[i], &err), LOADER_BATCH);
         loader_close(loader);
+        for (int i = 0; i < taken; i++)
+            loader_release(loader, held[i]);
         device->ops->mem_info(device, &info);
         assert_int_equal(info.used_bytes[MEM_HUGE], 0);
     }

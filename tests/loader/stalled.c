@@ -174,6 +174,7 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
     err_clear(&err);
     assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
     loader_close(loader);
+    loader_release(loader, batch);
     io_close(watch.io);
     fixture_remove(&fixture);
 }
@@ -205,6 +206,8 @@ static void a_timeout_can_be_disabled(void **state)
         assert_int_equal(loader_next(loader, &batch, &err), is_timeout ? LOADER_BATCH : -ETIMEDOUT);
         assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line about the timeout */
         loader_close(loader);
+        if (is_timeout)
+            loader_release(loader, batch);
         io_close(watch.io);
     }
     fixture_remove(&fixture);

@@ -367,8 +367,9 @@ static void closing_early_leaks_nothing(void **state)
         struct loader_options options =
             fixture_loader_options(fixture, (enum loader_decode)(i % 2));
         struct loader *loader;
-        const struct batch *batch;
+        const struct batch *held[7];
         struct err err;
+        int held_count = 0;
         options.epochs_max = 0;
         options.workers = 1 + (unsigned)i % 3;
         if (i % 4 == 0)
@@ -378,13 +379,15 @@ static void closing_early_leaks_nothing(void **state)
         while (i % 5 == 1 && !loader_ready(loader))
             gate_pause();
         for (int k = 0; k < i % 7; k++) {
-            assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+            assert_int_equal(loader_next(loader, &held[held_count++], &err), LOADER_BATCH);
             if (i % 3 == 0 && k < 4)
-                loader_release(loader, batch); /* the others are held until the end */
+                loader_release(loader, held[--held_count]);
             else if (i % 3 == 0)
                 break;
         }
         loader_close(loader);
+        while (held_count > 0)
+            loader_release(loader, held[--held_count]);
     }
 }
 
