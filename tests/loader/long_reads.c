@@ -320,6 +320,7 @@ static void the_first_micro_batch_reads_only_its_samples(void **state)
                 altered_reads_release();
                 assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
                 loader_close(loader);
+                loader_release(loader, batch);
                 counts[is_single] = find_first_reads(first[is_single]);
                 altered_reads_end();
             }
