@@ -70,12 +70,13 @@ static enum loader_stage limiting_stage(const struct loader_stats *before,
     return limit;
 }
 
-/* Runs for ns_max and until at least one read: batches that are already complete do not measure
- * reading. */
+/* Runs for ns_max and until at least one read, because batches that are already complete do not
+ * measure reading, or for an epoch that takes none, because all data stays in memory. */
 static int take_measured_batches(struct loader *loader, const struct loader_benchmark_job *job,
                                  struct loader_benchmark *result, struct err *err)
 {
     uint64_t reads_count = job->is_one_epoch ? 0 : loader_stats(loader).reads_count;
+    uint64_t epoch_samples = loader_shape(loader).samples;
     uint64_t began_ns = clock_now_ns();
     bool has_batch = true;
     int status = 0;
@@ -83,7 +84,8 @@ static int take_measured_batches(struct loader *loader, const struct loader_benc
         status = take_batch(loader, result, &has_batch, err);
     } while (!status && has_batch && !is_stopped(job) &&
              (clock_now_ns() - began_ns < job->ns_max ||
-              loader_stats(loader).reads_count == reads_count));
+              (loader_stats(loader).reads_count == reads_count &&
+               result->samples_count < epoch_samples)));
     return status;
 }
 
