@@ -308,7 +308,9 @@ void loader_close(struct loader *loader)
     reader_close(loader);
     for (uint64_t i = loader->taken; i < loader->planned; i++) {
         slot_clear(loader, loader_slot(loader, i));
+        pthread_mutex_lock(&loader->mutex);
         slot_release_memory(loader_slot(loader, i));
+        pthread_mutex_unlock(&loader->mutex);
     }
     decode_pool_close(loader);
     if (loader->options.decode != LOADER_BYTES) /* batches do not point to what was read */
