@@ -65,6 +65,54 @@ CPP
   ./program
 }
 
+a_cplusplus_program_keeps_fields() {
+  command -v g++ >/dev/null || skip "g++ is not installed"
+  cat >keep.cpp <<'CPP'
+#include <millrace/loader.h>
+#include <cstdio>
+#include <memory>
+#include <vector>
+struct labels {
+    batch_field field;
+    std::unique_ptr<batch_memory, decltype(&batch_memory_release)> memory;
+};
+int main(int, char **argv)
+{
+    loader_options options = loader_options_default();
+    struct err err = {};
+    struct loader *loader = nullptr;
+    const batch *next = nullptr;
+    std::vector<labels> kept;
+    int status, counts[7] = {};
+    options.dataset = argv[1];
+    options.batching = {16, 8, 0, 1, false};
+    options.epochs_max = 1;
+    options.decode = LOADER_IMAGE;
+    options.keep = LOADER_KEEP_GROW;
+    options.batches_ahead = 2;
+    if (loader_open(&options, &loader, &err) < 0)
+        return 1;
+    while ((status = loader_next(loader, &next, &err)) == LOADER_BATCH) {
+        const batch_field *field = batch_field_named(next, "label");
+        kept.push_back({*field, {batch_field_retain(field), batch_memory_release}});
+        loader_release(loader, next);
+    }
+    loader_close(loader);
+    for (const labels &of : kept)
+        for (uint64_t i = 0; i < of.field.shape[0]; i++)
+            counts[static_cast<const int32_t *>(of.field.data)[i]]++;
+    for (int count : counts)
+        std::printf("%d ", count);
+    return status == LOADER_END ? 0 : 1;
+}
+CPP
+  "$RENDER_SHAPES" --count 6 --side 48 shapes >/dev/null
+  millrace convert dataset shapes kept --quiet >/dev/null
+  # shellcheck disable=SC2046
+  g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror keep.cpp $(flags --cflags --libs) -o keep
+  same "$(./keep kept)" "6 6 6 6 6 6 6 "
+}
+
 the_shared_library_exports_what_its_headers_declare() {
   declared >wanted
   [[ $(wc -l <wanted) -gt 50 ]]
@@ -204,7 +252,8 @@ manual_pages_and_completions_are_installed() {
   same "$(man -M "$share/man" -w millrace-convert-dataset)" "$share/man/man1/millrace-convert-dataset.1"
 }
 
-run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links the_shared_library_exports_what_its_headers_declare \
+run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links a_cplusplus_program_keeps_fields \
+  the_shared_library_exports_what_its_headers_declare \
   the_static_library_exports_no_other_names it_links_neither_mpi_nor_the_trainer the_library_injects_no_faults \
   it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_of_read load_streams_real_photos \
   save_resumes_and_loads_any_parts any_number_of_ranks_resumes_a_collective_save the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_clashing_names_links_statically cmake_finds_the_package manual_pages_and_completions_are_installed
