@@ -92,7 +92,6 @@ enum {
     LOADER_PIXELS_MAX = 1 << 28,
 };
 
-/* Immutable after open. loader_open copies strings. */
 /* What happens if the caller keeps the fields of so many released batches (batch_field_retain) that
  * no memory is left for the next. */
 enum loader_keep {
@@ -100,6 +99,7 @@ enum loader_keep {
     LOADER_KEEP_GROW,  /* the loader allocates more, beyond memory_bytes, and logs a warning */
 };
 
+/* Immutable after open. loader_open copies strings. */
 struct loader_options {
     /* Path of dataset.json or its folder, a tar, or a pattern of tars (dataset_open). */
     const char *dataset;
@@ -310,8 +310,7 @@ void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Keeps a field's data after its batch is released, and after the loader is closed. The large
  * fields ("image", "tokens") of a batch share one memory, and the small ones another: a kept label
- * keeps no image. Returns a reference to be released, from any thread; NULL for a batch without
- * items. */
+ * keeps no image. Returns a reference to be released, from any thread. */
 struct batch_memory *batch_field_retain(const struct batch_field *field);
 void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
 /* Call it before the last release, if a stream of options.device still uses the memory: for

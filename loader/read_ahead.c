@@ -180,8 +180,11 @@ bool reader_begin_slot(struct loader *loader)
     trace_end_with_value(reader->track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
         return false;
+    struct plan rest = reader->plan;
+    bool is_last = !plan_next(&rest, &micro);
     pthread_mutex_lock(&loader->mutex);
     loader->planned++;
+    reader->plan_ended = reader->plan_ended || is_last;
     batch_memories_reserve(loader);
     if (status)
         reader_end_run(loader, slot, &err);

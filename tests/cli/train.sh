@@ -108,7 +108,7 @@ a_trace_shows_what_each_thread_did() {
   same "$("$python" "$TEST_SOURCE_DIR/tests/oracle/chrome_trace.py" runs/trace/trace-1-12.json)" \
     "0: checkpoint 0, compute 1, decode 0, decode 1, read 0, trainer 0: 12 steps of data feed micro-batch feed data feed micro-batch feed norm reduce update wait"
   local name
-  for name in step forward backward update stage evaluate save decode read block commit tasks; do
+  for name in step forward backward update stage evaluate save decode plan block commit tasks; do
     grep -q "\"name\":\"$name\"" runs/trace/trace-1-12.json || fail "no $name in the trace"
   done
   millrace ckpt hash runs/trace/ckpt >hash && millrace ckpt hash runs/a/ckpt | cmp - hash
