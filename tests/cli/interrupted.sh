@@ -133,14 +133,14 @@ an_interrupted_read_names_the_command_for_the_rest() {
   interrupt_read_and_resume 1ms read:delay=0ms
   interrupt_read_and_resume 100ms read:delay=0ms # a micro-batch takes half a second, so the read stops before the step is complete
   ((again > 0)) || fail "no sample of the interrupted step is repeated"
-  interrupt_read_and_resume 100ms read:hold@8 # the next micro-batch never arrives
+  interrupt_read_and_resume 100ms read:hold@12 # the next micro-batch never arrives
   ((again > 0)) || fail "no sample of the interrupted step is repeated"
 }
 
 one_signal_stops_a_stuck_read() {
   local read=("$MILLRACE" read shards --batch 12 --micro 2 --order full --out files)
   rm -rf files
-  MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@8
+  MILLRACE_FAULT= begin "${read[@]}" --fault read:hold@17 # of a sample, not of an index
   wait_for_path 'files/*'
   while kill -TERM "$pid" 2>/dev/null; do sleep 0.05; done # a step in progress may still be completed
   wait_for_end "${read[@]}"
