@@ -11,6 +11,7 @@
 #include "trainer/trainer.h"
 
 #include <cuda_runtime_api.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static int make_dataset(struct io *io, struct err *err)
         .source = "text.txt", .target = "text", .tokenizer = "bytes", .errors_max = -1};
     FILE *file = fopen("text.txt", "w");
     for (int i = 0; file && i < TEXT_BYTES; i++)
-        fputc('a' + i * i / 7 % 19, file);
+        fputc('a' + (int)((uint32_t)i * (uint32_t)i / 7 % 19), file);
     return file && fclose(file) == 0 ? convert_dataset(io, &convert, &result, err) : -1;
 }
 
