@@ -179,6 +179,11 @@ int io_resolve(struct io *io, const char *path, char *full_path, struct err *err
                               : io_join_path("", path, full_path, err);
 }
 
+uint64_t io_gap_bytes(struct io *io, const char *path)
+{
+    return io->names->gap_bytes ? io->names->gap_bytes(io, path) : IO_GAP_BYTES_DEFAULT;
+}
+
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b)
 {
     return a->bytes_count == b->bytes_count && memcmp(a->bytes, b->bytes, a->bytes_count) == 0;

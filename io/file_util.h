@@ -40,6 +40,8 @@ void io_unlock_shared(struct io *io, struct io_shared_lock *lock); /* NULL is fi
 
 /* The backend may lack resolve. */
 int io_resolve(struct io *io, const char *path, char *full_path, struct err *err);
+/* The backend may lack gap_bytes. */
+uint64_t io_gap_bytes(struct io *io, const char *path);
 bool io_identity_is_same(const struct io_identity *a, const struct io_identity *b);
 
 /* Returns -ENAMETOOLONG with detail: folder + "/" + name, or just name if folder is "", does not

@@ -139,6 +139,14 @@ static int fault_stat(struct io *io, const char *path, struct io_stat *ret_stat,
     return status ? status : inner->names->stat(inner, path, ret_stat, err);
 }
 
+static uint64_t fault_gap_bytes(struct io *io, const char *path)
+{
+    uint64_t delay_us = fault_rules_read_delay_ns(&as_fault(io)->rules, path) / 1000;
+    uint64_t gap_bytes = io_gap_bytes(inner_io(io), path),
+             delay_bytes = delay_us * FAULT_BYTES_PER_US;
+    return delay_bytes > gap_bytes ? delay_bytes : gap_bytes;
+}
+
 static int fault_list(struct io *io, const char *path,
                       int (*entry)(void *context, const struct io_entry *entry), void *context,
                       struct err *err)
@@ -326,6 +334,7 @@ static void fault_close(struct io *io)
 static const struct io_name_ops fault_names = {
     .resolve = fault_resolve,
     .stat = fault_stat,
+    .gap_bytes = fault_gap_bytes,
     .list = fault_list,
     .make_folder = fault_make_folder,
     .remove = fault_remove,

@@ -304,3 +304,16 @@ struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_op
     }
     return verdict;
 }
+
+uint64_t fault_rules_read_delay_ns(const struct fault_rules *rules, const char *path)
+{
+    uint64_t delay_ns = 0;
+    for (unsigned i = 0; i < rules->count; i++) {
+        const struct fault_rule *rule = &rules->rules[i];
+        bool is_always =
+            rule->first <= 1 && rule->last == UINT64_MAX && rule->every == 1 && rule->fraction == 1;
+        if (is_always && rule->operations & BIT(FAULT_READ) && strstr(path, rule->path))
+            delay_ns += rule->effect.delay_ns;
+    }
+    return delay_ns;
+}

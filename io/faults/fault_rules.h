@@ -94,6 +94,9 @@ int fault_rules_parse(const char *text, struct fault_rules *ret_rules, struct er
 struct fault_verdict fault_rules_decide(struct fault_rules *rules, enum fault_operation operation,
                                         const char *path, uint64_t offset);
 
+/* Returns the delay of every read of the path. Ignores rules that select some of the reads. */
+uint64_t fault_rules_read_delay_ns(const struct fault_rules *rules, const char *path);
+
 const char *fault_operation_name(enum fault_operation operation);
 /* Whether "durable" includes the operation. */
 bool fault_operation_is_durable(enum fault_operation operation);

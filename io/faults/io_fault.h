@@ -15,7 +15,8 @@
  *     flip       one bit is inverted in the data read, or in the file after a write
  *     kill       the process dies by SIGKILL before the operation
  *
- * A delayed request proceeds only while its queue is reaped.
+ * A delayed request proceeds only while its queue is reaped. A delay of every read makes the medium
+ * slow: gap_bytes is at least the delay x FAULT_BYTES_PER_US, the bandwidth of a rotational disk.
  *
  * Threads: see io.h. set, release and counts may be called from any thread, but set only while no
  * operation is in progress.
@@ -25,6 +26,8 @@
 
 #include "io/faults/fault_rules.h"
 #include "io/io.h"
+
+enum { FAULT_BYTES_PER_US = 128 };
 
 /* Calls io_open, then wraps the backend if rules is neither NULL nor "". The wrapper's engine name
  * is "NAME with faults". -EINVAL: malformed rules; or an error from io_open. */

@@ -381,6 +381,7 @@ int local_remove(struct io *io, const char *path, struct err *err)
 const struct io_name_ops local_names = {
     .resolve = local_resolve,
     .stat = local_stat,
+    .gap_bytes = local_gap_bytes,
     .list = local_list,
     .make_folder = local_make_folder,
     .remove = local_remove,

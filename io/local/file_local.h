@@ -10,6 +10,7 @@
  *     file_resume.c        resuming a dead writer's transaction
  *     file_lock.c          one owner per folder, with lease.c
  *     file_shared_lock.c   readers and removers of a file
+ *     medium.c             gap_bytes
  */
 #ifndef MILLRACE_IO_LOCAL_FILE_LOCAL_H
 #define MILLRACE_IO_LOCAL_FILE_LOCAL_H
@@ -139,5 +140,8 @@ int local_owned_error(const char *folder, const char *owner, const char *what, s
 int local_shared_lock_acquire(struct io *io, const char *path, bool is_exclusive,
                               struct io_shared_lock **ret_lock, struct err *err);
 void local_shared_lock_release(struct io_shared_lock *lock);
+
+/* medium.c */
+uint64_t local_gap_bytes(struct io *io, const char *path);
 
 #endif
