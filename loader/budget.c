@@ -259,17 +259,20 @@ static uint32_t inline_ahead_max(uint32_t ahead_max, const struct costs *costs)
 
 /* Limits merged reads so that the arena always has room for the next one. It must hold two reads at
  * arbitrary addresses, because a sample may be split between them. With LOADER_BYTES, where batches
- * keep the memory of their reads, it must hold two micro-batches with their gaps. */
+ * keep the memory of their reads, it must hold two micro-batches with their gaps. Otherwise, gaps
+ * of IO_GAP_BYTES_DEFAULT are always read, and larger ones only if two such micro-batches fit, so
+ * that a slow medium gets many reads at a time. */
 static void limit_chunks(struct loader *loader, const struct costs *costs, uint64_t arena_bytes)
 {
     struct reader *reader = &loader->reader;
     reader->chunk_bytes_max = bytes_min(LOADER_CHUNK_BYTES_MAX, arena_bytes / 4);
-    reader->merge_gap_bytes = LOADER_MERGE_GAP_BYTES;
-    if (loader->options.decode != LOADER_BYTES)
-        return;
     uint64_t gaps = arena_bytes / 2 - bytes_min(arena_bytes / 2, costs->slot_reads_bytes);
-    reader->merge_gap_bytes =
-        bytes_min(LOADER_MERGE_GAP_BYTES, gaps / loader->options.batching.micro);
+    uint64_t gap_bytes_max = gaps / loader->options.batching.micro;
+    if (loader->options.decode != LOADER_BYTES && gap_bytes_max < IO_GAP_BYTES_DEFAULT)
+        gap_bytes_max = IO_GAP_BYTES_DEFAULT;
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        loader->sources[i].gap_bytes_max =
+            bytes_min(loader->sources[i].gap_bytes_max, gap_bytes_max);
 }
 
 int loader_budget_init(struct loader *loader, struct err *err)

@@ -12,8 +12,6 @@
  */
 #include "loader/state.h"
 
-#include "base/bytes.h"
-
 enum {
     STEADY_BYTES = 8 << 20,
     GAP_BYTES = 8 << 10, /* copying this much costs as much as one request */
@@ -36,10 +34,9 @@ uint64_t inline_decode_slice_bytes(const struct reader *reader)
     return inline_decode_is_steady(reader) ? SLICE_BYTES : UINT64_MAX;
 }
 
-uint64_t inline_decode_gap_bytes(const struct reader *reader)
+uint64_t inline_decode_gap_bytes_max(const struct reader *reader)
 {
-    return inline_decode_is_steady(reader) ? bytes_min(GAP_BYTES, reader->merge_gap_bytes)
-                                           : reader->merge_gap_bytes;
+    return inline_decode_is_steady(reader) ? GAP_BYTES : UINT64_MAX;
 }
 
 void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_completed)

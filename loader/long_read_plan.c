@@ -47,9 +47,9 @@ static bool find_chunks(struct loader *loader, const struct load_slot *slot, uin
 }
 
 /* True if only some rows of a large image are wanted: a long read would fetch the others too. */
-static bool is_narrowed(const struct view_piece *view)
+static bool is_narrowed(const struct load_source *source, const struct view_piece *view)
 {
-    return view->rows.count > 0 && view->field.size_bytes > LOADER_MERGE_GAP_BYTES;
+    return view->rows.count > 0 && view->field.size_bytes > source->gap_bytes_max;
 }
 
 static bool has_all_extents(const struct reader *reader)
@@ -109,7 +109,7 @@ static void add_sample(struct loader *loader, const struct load_item *load, stru
     if (reads_whole_images(loader, source))
         for (uint32_t k = 0; k < count; k++)
             view_widen_rows(&views[k]);
-    else if (is_narrowed(&views[0]))
+    else if (is_narrowed(source, &views[0]))
         return;
     for (uint32_t k = 0; k < count && !has_all_extents(reader); k++)
         add_extent(reader, place.shard, ref.sample, &views[k], NULL);
@@ -121,8 +121,9 @@ static void add_item(struct loader *loader, const struct load_slot *slot, uint32
     const struct load_item *load = &slot->load_items[item];
     struct sample_ref ref = slot->items[item].ref;
     struct load_piece *pieces = loader_pieces(loader, slot, item);
-    bool is_whole = reads_whole_images(loader, loader_source_of(loader, ref));
-    if (is_narrowed(&pieces[0].view) && !is_whole) /* an image is the first piece */
+    const struct load_source *source = loader_source_of(loader, ref);
+    bool is_whole = reads_whole_images(loader, source);
+    if (is_narrowed(source, &pieces[0].view) && !is_whole) /* an image is the first piece */
         return;
     for (uint32_t k = 0; k < load->pieces_count; k++) {
         struct view_piece view = pieces[k].view;
@@ -217,10 +218,11 @@ static void plan_part(struct loader *loader, const struct load_slot *slot, uint3
                       struct mix_location location, struct kept_part *part)
 {
     struct reader *reader = &loader->reader;
-    const struct extent_limits limits = {.gap_bytes = reader->merge_gap_bytes,
+    const struct load_source *source = &loader->sources[location.dataset];
+    const struct extent_limits limits = {.gap_bytes = source->gap_bytes_max,
                                          .bytes_max = reader->long_reads.bytes_max,
-                                         .same_sample_gap_bytes = LOADER_MERGE_GAP_BYTES};
-    bool is_resident = loader->sources[location.dataset].is_resident;
+                                         .same_sample_gap_bytes = LOADER_SAMPLE_GAP_BYTES};
+    bool is_resident = source->is_resident;
     reader->extents_count = 0;
     if (part->chunks_count == LONG_READ_CHUNKS_MAX || part->has_no_neighbors ||
         is_full(&reader->long_reads, reader->long_reads.refused_bytes))

@@ -150,7 +150,7 @@ bool reader_begin_slot(struct loader *loader)
     const struct plan_snapshot before = {.plan = reader->plan,
                                          .releases_count = loader->releases_count,
                                          .share = next_files_share(loader)};
-    uint64_t merge_gap_bytes = inline_decode_gap_bytes(reader);
+    uint64_t gap_bytes_max = inline_decode_gap_bytes_max(reader);
     bool grows = !batch_memories_are_available(loader);
     chunk_pool_reclaim(&reader->chunks);
     pthread_mutex_unlock(&loader->mutex);
@@ -175,7 +175,7 @@ bool reader_begin_slot(struct loader *loader)
     int status = read_plan_items(loader, slot, first, stride, before.share, &err);
     if (!status) {
         long_reads_plan(loader, slot);
-        read_plan_chunks(loader, slot, merge_gap_bytes);
+        read_plan_chunks(loader, slot, gap_bytes_max);
     }
     trace_end_with_value(reader->track, "plan", began_ns, "items", items);
     if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))

@@ -4,6 +4,8 @@
  */
 #include "loader/state.h"
 
+#include "base/bytes.h"
+
 #include <stdint.h>
 
 static const uint8_t no_bytes[1]; /* data of empty fields */
@@ -86,19 +88,20 @@ static void list_extents(struct loader *loader, const struct load_slot *slot)
     }
 }
 
-void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes)
+void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes_max)
 {
     struct reader *reader = &loader->reader;
-    const struct extent_limits limits = {.gap_bytes = gap_bytes,
-                                         .bytes_max = reader->chunk_bytes_max,
-                                         .same_sample_gap_bytes = LOADER_MERGE_GAP_BYTES};
+    struct extent_limits limits = {.bytes_max = reader->chunk_bytes_max,
+                                   .same_sample_gap_bytes = LOADER_SAMPLE_GAP_BYTES};
     list_extents(loader, slot);
     extents_sort(reader->extents, reader->extents_count);
     for (uint32_t i = 0, count; i < reader->extents_count; i += count) {
         const struct extent *extents = &reader->extents[i];
-        uint64_t end;
-        count = extents_merge(extents, reader->extents_count - i, &limits, &end);
         const struct load_piece *first = extents[0].user;
+        const struct load_source *source = loader_source_of(loader, slot->items[first->item].ref);
+        uint64_t end;
+        limits.gap_bytes = bytes_min(gap_bytes_max, source->gap_bytes_max);
+        count = extents_merge(extents, reader->extents_count - i, &limits, &end);
         struct load_chunk *chunk = chunk_plan(reader, slot->load_items[first->item].shard,
                                               extents[0].shard, extents[0].begin, end);
         for (uint32_t k = 0; k < count; k++)

@@ -24,11 +24,11 @@
 #include <pthread.h>
 
 enum {
-    LOADER_QUEUE_DEPTH = 256, /* reads in flight */
-    /* Pieces closer than this share a read if the arena has room for the gaps. A read is at most
-     * LOADER_CHUNK_BYTES_MAX or a quarter of the arena. */
-    LOADER_MERGE_GAP_BYTES = 64 << 10,
-    LOADER_CHUNK_BYTES_MAX = 1 << 20,
+    LOADER_QUEUE_DEPTH = 256,         /* reads in flight */
+    LOADER_CHUNK_BYTES_MAX = 1 << 20, /* of a read; at most a quarter of the arena */
+    /* A field of at most so many bytes, with the gap before it, may extend its sample's read beyond
+     * that limit. */
+    LOADER_SAMPLE_GAP_BYTES = 64 << 10,
 };
 
 enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE };
@@ -36,7 +36,7 @@ enum reader_state { READER_RUNNING, READER_NO_SLOT, READER_NO_SPACE, READER_DONE
 struct reader {
     /* Immutable after open. */
     uint32_t inline_ahead_max; /* at most ahead_max (inline_decode.c) */
-    uint64_t merge_gap_bytes, chunk_bytes_max;
+    uint64_t chunk_bytes_max;
     unsigned flags; /* enum io_request_flags */
     bool decodes_inline;
     pthread_t thread;
@@ -106,8 +106,8 @@ bool reader_begin_slot(struct loader *loader);
 int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,
                     enum open_files_fraction share, struct err *err);
 /* Plans the reads of the items that were looked up, of pieces that have none yet. Merges pieces
- * across gaps of up to gap_bytes. */
-void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes);
+ * across gaps of up to gap_bytes_max, or less if their dataset's limit is smaller. */
+void read_plan_chunks(struct loader *loader, struct load_slot *slot, uint64_t gap_bytes_max);
 
 /* Inline decoding, for LOADER_BYTES only. All but inline_decode_run require the loader's mutex, or
  * to be called from the reader's thread. Cached: all recent reads completed at submission. */
@@ -115,7 +115,7 @@ bool reader_is_cached(const struct reader *reader);
 bool inline_decode_is_steady(const struct reader *reader); /* cached, with LOADER_BYTES */
 /* Limits on the bytes per submission and on the gap between pieces merged into one read. */
 uint64_t inline_decode_slice_bytes(const struct reader *reader);
-uint64_t inline_decode_gap_bytes(const struct reader *reader);
+uint64_t inline_decode_gap_bytes_max(const struct reader *reader);
 /* Records a submission and whether all its reads have completed. */
 void inline_decode_note(struct reader *reader, uint64_t bytes, bool all_completed);
 /* Decodes all queued items; for the steady state. */

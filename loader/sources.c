@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/os/cgroup.h"
 #include "base/os/machine.h"
+#include "io/file_util.h"
 #include "sampler/quality.h"
 
 #include <errno.h>
@@ -120,6 +121,7 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
     struct load_source *source = &loader->sources[number];
     const struct loader_options *options = &loader->options;
     const struct dataset *dataset = source->dataset;
+    char shard_path[IO_PATH_BYTES_MAX];
     int status = view_open(options, dataset, loader->cache, number, &source->view, err);
     if (status)
         return status;
@@ -129,6 +131,10 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
         err_advise(err, "name the members of a tar KEY.EXTENSION, for example `0001.jpg`");
         return -EBADMSG;
     }
+    status = dataset_shard_path(dataset, 0, shard_path, err);
+    if (status)
+        return status;
+    source->gap_bytes_max = io_gap_bytes(loader->io, shard_path);
     struct loader_dataset *info = &loader->datasets[number];
     info->path = dataset->path;
     info->fingerprint = dataset->fingerprint;

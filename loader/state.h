@@ -26,6 +26,9 @@ struct load_source {
     struct dataset *dataset;
     struct view *view;
     bool is_resident; /* small: what is read stays in memory (long_reads.h) */
+    /* Pieces closer than this share a read: the medium's io_gap_bytes, limited by the memory for
+     * gaps (budget.c). */
+    uint64_t gap_bytes_max;
 };
 
 struct loader {

@@ -84,7 +84,7 @@ static uint64_t count_groups(const struct layout *layout, uint64_t *samples, uin
         bool same_shard =
             samples[i] / layout->shard_samples == samples[i - 1] / layout->shard_samples;
         uint64_t gap_bytes = (samples[i] - samples[i - 1] - 1) * layout->sample_bytes;
-        groups += !same_shard || gap_bytes > LOADER_MERGE_GAP_BYTES;
+        groups += !same_shard || gap_bytes > IO_GAP_BYTES_DEFAULT;
     }
     return groups;
 }

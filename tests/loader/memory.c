@@ -461,7 +461,7 @@ static void starting_mid_epoch_reads_only_what_is_delivered(void **state)
     struct fixture fixture;
     struct fixture_options fixture_options = fixture_options_default(SAMPLES);
     fixture_options.samples_per_shard = SAMPLES / SHARDS;
-    fixture_options.pad_bytes = LOADER_MERGE_GAP_BYTES + PAGES_BYTES;
+    fixture_options.pad_bytes = IO_GAP_BYTES_DEFAULT + PAGES_BYTES;
     fixture_make_images(&fixture, &fixture_options);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
     struct delivery delivered;
