@@ -62,24 +62,31 @@ static bool find_dtype(const struct npy_header *header, enum dtype *ret_dtype)
     return false;
 }
 
-int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
-                      const char *path, struct npy *ret_npy, struct err *err)
+bool npy_has_dtype(enum dtype dtype)
+{
+    for (size_t i = 0; i < DESCRS_COUNT; i++)
+        if (descrs[i].dtype == dtype)
+            return true;
+    return false;
+}
+
+int npy_decode_array(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                     const char *path, struct npy *ret_npy, struct err *err)
 {
     struct npy_header header;
-    struct npy npy;
     int status = npy_read_header(bytes, count_bytes, path, &header, err);
     if (status)
         return status;
+    struct npy npy = {
+        .rank = header.rank, .count = header.elements_count, .header_bytes = header.header_bytes};
     if (!find_dtype(&header, &npy.dtype))
         return unsupported_array(err, path, "dtype of an .npy file is not supported",
                                  "a little-endian number");
     if (header.is_fortran)
         return unsupported_array(err, path, "array is in Fortran order", "C order");
-    if (header.rank != 1)
-        return unsupported_array(err, path, "shape of an .npy file is not supported",
-                                 "one dimension");
-    npy.count = header.elements_count;
-    npy.header_bytes = header.header_bytes;
+    if (header.rank > DTYPE_RANK_MAX)
+        return unsupported_array(err, path, "an .npy file has too many dimensions", "at most 8");
+    memcpy(npy.shape, header.shape, header.rank * sizeof npy.shape[0]);
     uint64_t data_bytes = file_bytes > npy.header_bytes ? file_bytes - npy.header_bytes : 0;
     if (header.data_bytes != data_bytes) {
         err_set(err, -EBADMSG, "size of an .npy file does not match its header");
@@ -88,6 +95,20 @@ int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_by
         err_found(err, "%" PRIu64 " bytes", data_bytes);
         return -EBADMSG;
     }
+    *ret_npy = npy;
+    return 0;
+}
+
+int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                      const char *path, struct npy *ret_npy, struct err *err)
+{
+    struct npy npy;
+    int status = npy_decode_array(bytes, count_bytes, file_bytes, path, &npy, err);
+    if (status)
+        return status;
+    if (npy.rank != 1)
+        return unsupported_array(err, path, "shape of an .npy file is not supported",
+                                 "one dimension");
     *ret_npy = npy;
     return 0;
 }

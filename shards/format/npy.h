@@ -1,6 +1,5 @@
 /*
- * npy — one-dimensional little-endian integer arrays in NumPy's file format 1.0
- * (numpy.lib.format).
+ * npy — little-endian arrays in NumPy's file format (numpy.lib.format), in C order.
  */
 #ifndef MILLRACE_SHARDS_FORMAT_NPY_H
 #define MILLRACE_SHARDS_FORMAT_NPY_H
@@ -8,6 +7,7 @@
 #include "base/dtype.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,13 +17,21 @@ void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEAD
 
 struct npy {
     enum dtype dtype;
-    uint64_t count;
+    uint32_t rank;
+    uint64_t shape[DTYPE_RANK_MAX];
+    uint64_t count; /* of elements */
     uint32_t header_bytes;
 };
 
 /* bytes: the start of the file, including the whole header. file_bytes must match the header.
- * -EBADMSG with the offset; -ENOTSUP: Fortran order, more than one dimension, other dtypes. */
+ * -EBADMSG with the offset; -ENOTSUP: Fortran order, more than DTYPE_RANK_MAX dimensions, other
+ * dtypes. */
+int npy_decode_array(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
+                     const char *path, struct npy *ret_npy, struct err *err);
+/* The same for arrays of one dimension; others are -ENOTSUP. */
 int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_bytes,
                       const char *path, struct npy *ret_npy, struct err *err);
+/* False: NumPy has no such type. */
+bool npy_has_dtype(enum dtype dtype);
 
 #endif
