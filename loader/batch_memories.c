@@ -119,6 +119,10 @@ void batch_memory_unref(struct batch_memory *memory)
     assert(memory->references > 0);
     if (--memory->references > 0)
         return;
+    if (memory->kind == BATCH_MEMORY_RAGGED) {
+        ragged_free(memory);
+        return;
+    }
     memory->loader->memories[memory->kind].used_count--;
     put_free(memory);
 }

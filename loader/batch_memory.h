@@ -17,14 +17,29 @@
 
 #include "loader/loader.h"
 
-enum batch_memory_kind { BATCH_MEMORY_LARGE, BATCH_MEMORY_SMALL, BATCH_MEMORY_KINDS };
+enum batch_memory_kind {
+    BATCH_MEMORY_LARGE,
+    BATCH_MEMORY_SMALL,
+    BATCH_MEMORY_KINDS,
+    BATCH_MEMORY_RAGGED = BATCH_MEMORY_KINDS, /* of one field, not pooled: ragged.h */
+};
+
+/* What a ragged field's memory counts against. */
+enum batch_memory_origin {
+    BATCH_MEMORY_IN_ARENA,
+    BATCH_MEMORY_IN_SPARE, /* the rest of the budget (memory_budget.h) */
+    BATCH_MEMORY_BEYOND_BUDGET,
+    BATCH_MEMORY_OF_SUBSTITUTES,
+};
 
 struct batch_memory {
     struct loader *loader;
     enum batch_memory_kind kind;
-    uint8_t *data;             /* pinned */
-    uint32_t references;       /* G */
-    struct batch_memory *next; /* G: in the list of free ones */
+    enum batch_memory_origin origin; /* of a ragged field's */
+    uint64_t bytes;                  /* of a ragged field's */
+    uint8_t *data;                   /* pinned */
+    uint32_t references;             /* G */
+    struct batch_memory *next;       /* G: in the list of free ones */
     /* The caller's last use, which must end before the memory is written; NULL: none recorded yet.
      * Set while the memory has references, by one of their holders at a time. */
     struct device_event *last_use;

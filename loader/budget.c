@@ -31,6 +31,7 @@ enum {
 
 struct costs {
     uint64_t fixed_bytes, slot_memory_bytes, slot_lists_bytes, slot_reads_bytes, arena_min_bytes;
+    uint64_t slot_ragged_bytes; /* of slot_memory_bytes: ragged fields of mean size */
 };
 
 /* The long reads that the budget allows. */
@@ -72,6 +73,9 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
         large = sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
         small = items * loader_valid_bytes(loader);
         break;
+    case LOADER_RECORD:
+        small = items * loader_valid_bytes(loader);
+        break;
     case LOADER_BYTES:
         break;
     }
@@ -93,7 +97,8 @@ static uint64_t list_memory(const struct loader *loader)
     uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
     return sizeof(struct load_slot) +
            items *
-               (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work)) +
+               (sizeof(struct batch_item) + sizeof(struct load_item) + sizeof(struct load_work) +
+                loader->options.fields_count * sizeof(struct ragged_place)) +
            pieces * (sizeof(struct load_piece) + sizeof(struct load_chunk) +
                      (is_bytes ? sizeof(struct batch_bytes) : 0));
 }
@@ -103,11 +108,13 @@ static struct costs estimate_costs(const struct loader *loader)
     bool is_bytes = loader->options.decode == LOADER_BYTES;
     uint64_t read_bytes = 0; /* maximum over all datasets */
     for (uint32_t i = 0; i < loader->sources_count; i++) {
+        const struct view *view = loader->sources[i].view;
         uint64_t bytes =
-            sat_add(view_read_bytes(loader->sources[i].view), 2 * READ_ARENA_PAGE_BYTES);
+            sat_add(view_read_bytes(view), view_block_bytes(view) + 2 * READ_ARENA_PAGE_BYTES);
         read_bytes = bytes > read_bytes ? bytes : read_bytes;
     }
-    uint64_t batch[BATCH_MEMORY_KINDS];
+    uint64_t batch[BATCH_MEMORY_KINDS],
+        ragged_bytes = ragged_mean_bytes(loader, loader->options.batching.micro);
     batch_bytes(loader, batch);
     struct costs costs = {
         .fixed_bytes = sat_add(
@@ -115,8 +122,10 @@ static struct costs estimate_costs(const struct loader *loader)
             loader->options.batching.micro * loader->pieces_max * sizeof(struct extent) +
                 LOADER_QUARANTINE_MAX * (sizeof(struct loader_bad_sample) + LOADER_REASON_BYTES) +
                 sizeof *loader),
-        .slot_memory_bytes = sat_add(sat_round_up(batch[BATCH_MEMORY_LARGE], ARRAY_ALIGN_BYTES),
-                                     sat_round_up(batch[BATCH_MEMORY_SMALL], ARRAY_ALIGN_BYTES)),
+        .slot_memory_bytes = sat_add(
+            ragged_bytes, sat_add(sat_round_up(batch[BATCH_MEMORY_LARGE], ARRAY_ALIGN_BYTES),
+                                  sat_round_up(batch[BATCH_MEMORY_SMALL], ARRAY_ALIGN_BYTES))),
+        .slot_ragged_bytes = ragged_bytes,
         .slot_lists_bytes = list_memory(loader),
         .slot_reads_bytes = sat_mul(loader->options.batching.micro, read_bytes),
     };
@@ -188,7 +197,8 @@ static int allocate_slot(struct loader *loader, struct load_slot *slot, struct e
     slot->pieces = allocate(pieces, sizeof *slot->pieces);
     slot->bytes =
         allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
-    if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes)
+    slot->places = allocate(items * loader->options.fields_count, sizeof *slot->places);
+    if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes || !slot->places)
         return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
                        items);
     return 0;
@@ -212,7 +222,7 @@ static int allocate_reader_lists(struct loader *loader, const struct long_reads_
                : -ENOMEM;
 }
 
-static int allocate_all(struct loader *loader, uint64_t arena_bytes,
+static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint64_t ragged_bytes,
                         const struct long_reads_costs *long_reads, struct err *err)
 {
     struct memory_budget *memory = &loader->memory;
@@ -236,6 +246,8 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes,
     uint64_t batch[BATCH_MEMORY_KINDS];
     batch_bytes(loader, batch);
     status = batch_memories_open(loader, batch, slots, err);
+    if (!status)
+        status = ragged_open(loader, ragged_bytes, err);
     for (uint32_t i = 0; !status && i < slots; i++)
         status = allocate_slot(loader, &loader->slots[i], err);
     return status;
@@ -315,7 +327,7 @@ int loader_budget_init(struct loader *loader, struct err *err)
         costs.fixed_bytes + long_reads.lists_bytes + slots * slot_bytes + arena_bytes;
     memory->spare_bytes = budget - memory->allocated_bytes;
     limit_chunks(loader, &costs, arena_bytes);
-    return allocate_all(loader, arena_bytes, &long_reads, err);
+    return allocate_all(loader, arena_bytes, slots * costs.slot_ragged_bytes, &long_reads, err);
 }
 
 void loader_budget_free_reads(struct loader *loader)
@@ -347,6 +359,7 @@ void loader_budget_deinit(struct loader *loader)
         free(slot->load_items);
         free(slot->pieces);
         free(slot->bytes);
+        free(slot->places);
     }
     free(loader->slots);
     free(loader->pool.work);

@@ -25,7 +25,7 @@ struct consumer {
     bool is_waiting;
     /* G: loader.taken + 1 at the last underrun; 0: none yet */
     uint64_t last_underrun;
-    uint32_t growth_reported; /* memories beyond the budget at the last warning */
+    uint64_t growth_reported; /* bytes beyond the budget at the last warning */
 };
 
 /* Requires the loader's mutex. True if a micro-batch or the end of the run is ready. */

@@ -150,16 +150,30 @@ void decode_pool_finish(struct loader *loader, const struct load_work *work)
     slot->items_left--;
 }
 
-/* Requires the mutex. Unlocks it while mixing, because no other thread uses the slot then. */
-static void finish_slot(struct load_worker *worker, struct load_slot *slot)
+static int finish_fields(struct load_worker *worker, struct load_slot *slot, struct err *err)
 {
     struct loader *loader = worker->loader;
-    if (loader->pool.mixup && slot->failed_item == UINT32_MAX) {
-        pthread_mutex_unlock(&loader->mutex);
+    if (loader->pool.mixup) {
         uint64_t began_ns = trace_begin(worker->track);
         mix_slot_images(worker, slot);
         trace_end(worker->track, "mix", began_ns);
+    }
+    return ragged_finish(loader, slot, err);
+}
+
+/* Requires the mutex. Unlocks it while finishing fields, because no other thread uses the slot
+ * then. */
+static void finish_slot(struct load_worker *worker, struct load_slot *slot)
+{
+    struct loader *loader = worker->loader;
+    if (slot->failed_item == UINT32_MAX &&
+        (loader->pool.mixup || loader->options.fields_count > 0)) {
+        struct err err = {0};
+        pthread_mutex_unlock(&loader->mutex);
+        int status = finish_fields(worker, slot, &err);
         pthread_mutex_lock(&loader->mutex);
+        if (status)
+            slot_fail(slot, 0, &err);
     }
     slot_set_ready(loader, slot);
 }

@@ -150,13 +150,19 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
                 const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
                 uint32_t count, struct err *err)
 {
-    const struct loader *loader = worker->loader;
+    struct loader *loader = worker->loader;
     if (loader->options.decode == LOADER_BYTES)
         return item_decode_bytes(loader, slot, item, shard, pieces, count, err);
     int status = verify_pieces(loader, shard, pieces, count, err);
     if (status)
         return status;
+    uint32_t fields = loader->options.fields_count;
+    count -= fields;
     if (loader->options.decode == LOADER_IMAGE)
-        return decode_image(worker, slot, item, shard, ref, pieces, count, err);
-    return decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
+        status = decode_image(worker, slot, item, shard, ref, pieces, count, err);
+    if (loader->options.decode == LOADER_TOKENS)
+        status = decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
+    for (uint32_t f = 0; !status && f < fields; f++)
+        status = field_decode(loader, slot, item, f, shard, &pieces[count + f], err);
+    return status;
 }

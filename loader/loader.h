@@ -56,7 +56,29 @@ enum loader_decode {
      * weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
+    LOADER_RECORD, /* options.fields only */
 };
+
+/* How a stored field becomes a ragged field of the batch (struct batch_field). */
+enum loader_field_decode {
+    LOADER_FIELD_BYTES, /* U8: the stored bytes */
+    LOADER_FIELD_STR,   /* U8: the stored bytes, which are valid UTF-8; not NUL-terminated */
+    /* Elements of a NumPy file (.npy) of the field's dtype and rank, in C order. BF16 and F8 are
+     * not NumPy types. */
+    LOADER_FIELD_ARRAY,
+};
+
+/* A field of each batch besides those of loader_options.decode. A sample is bad if it lacks the
+ * field or if the field cannot be decoded. */
+struct loader_field {
+    const char *name; /* in the batch; unique */
+    /* Extensions separated by `;`, such as "txt". Each sample uses the first that it has. */
+    const char *from;
+    enum loader_field_decode decode;
+    enum dtype dtype; /* of LOADER_FIELD_ARRAY */
+    uint32_t rank;    /* of LOADER_FIELD_ARRAY: dimensions of each array, at most DTYPE_RANK_MAX */
+};
+enum { LOADER_FIELDS_MAX = 24 };
 
 /* Handling of unusable samples. Except under LOADER_BAD_STOP, a damaged plain tar yields its
  * complete samples (shards/format/plain_tar.h); loader_open logs and counts the omitted samples. */
@@ -175,6 +197,11 @@ struct loader_options {
         uint64_t vocabulary;
     } text;
 
+    /* With LOADER_RECORD or LOADER_IMAGE: fields_count more fields of each batch, at most
+     * LOADER_FIELDS_MAX. Other fields of the dataset are not read. */
+    const struct loader_field *fields;
+    uint32_t fields_count;
+
     enum loader_bad_policy bad_policy;
     /* Ends the run if more than one sample is bad and bad samples exceed this fraction of the
      * epoch's samples (or of delivered samples, if more). Counts from loader_open, not across
@@ -191,9 +218,10 @@ struct loader_options {
      * -EINVAL. */
     bool memory_only;
     unsigned workers; /* decoding threads; 0: one per CPU */
-    /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. Does not include
-     * the indexes of open shards, the bytes of substitutes in unreleased batches (at most
-     * memory_bytes again), or each worker's decoding memory beyond 2 MiB (bounded by
+    /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. A micro-batch
+     * whose ragged fields find no memory waits for the release of earlier ones. Does not include
+     * the indexes of open shards, the bytes of substitutes in unreleased batches and ragged fields
+     * (at most memory_bytes again), or each worker's decoding memory beyond 2 MiB (bounded by
      * image.pixels_max). */
     uint64_t memory_bytes;
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
@@ -242,7 +270,14 @@ struct batch_field {
     int64_t stride_bytes[DTYPE_RANK_MAX];
     void *data;
     struct device *device; /* holds data; NULL: host memory */
-    struct batch_memory *memory;
+    /* Of a ragged field, else NULL and 0. data has one dimension: the values of all items in their
+     * order, without gaps. Item i has the values offsets[i] to offsets[i + 1] - 1, in C order; its
+     * shape is shapes[i * item_rank] to shapes[(i + 1) * item_rank - 1]. A skipped item has no
+     * values; its shape is all zeros. */
+    int64_t *offsets; /* [items + 1] */
+    int64_t *shapes;  /* [items, item_rank]; in values, not bytes */
+    uint32_t item_rank;
+    struct batch_memory *memory; /* of data, offsets and shapes */
 };
 
 /* One stored field of one sample (LOADER_BYTES). */
@@ -293,7 +328,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
  *   -ENOBUFS   the caller's batches or fields hold all memory; release one and call again
  *   otherwise  final, only loader_close may follow: -ETIMEDOUT, a bad sample (-EBADMSG) under
  *              LOADER_BAD_STOP, too many bad samples, an I/O error or missing shard (never
- *              substituted), or a sample larger than the memory
+ *              substituted), or a sample, or a micro-batch's ragged fields, larger than the memory
  * Batches before the failing one are delivered first. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
@@ -309,8 +344,8 @@ void loader_retain(struct loader *loader, const struct batch *batch);
 void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Keeps a field's data after its batch is released, and after the loader is closed. The large
- * fields ("image", "tokens") of a batch share one memory, and the small ones another: a kept label
- * keeps no image. Returns a reference to be released, from any thread. */
+ * fields ("image", "tokens") of a batch share one memory, the small ones another, and each ragged
+ * field has its own: a kept label keeps no image. Returns a reference to be released, from any thread. */
 struct batch_memory *batch_field_retain(const struct batch_field *field);
 void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
 /* Call it before the last release, if a stream of options.device still uses the memory: for

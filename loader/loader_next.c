@@ -131,19 +131,30 @@ static void advance_cursors(struct loader *loader, const struct load_slot *slot)
         consumer->cursor = *cursor;
 }
 
+/* Requires the mutex. Returns the memory beyond the budget (options.keep). */
+static uint64_t beyond_bytes(const struct loader *loader)
+{
+    uint64_t bytes = loader->ragged.beyond_bytes;
+    for (uint32_t kind = 0; kind < BATCH_MEMORY_KINDS; kind++) {
+        const struct batch_memories *memories = &loader->memories[kind];
+        if (memories->count > loader->slots_count)
+            bytes += (memories->count - loader->slots_count) * memories->bytes;
+    }
+    return bytes;
+}
+
 /* Logs when memory beyond the budget is first used, and whenever it has doubled. */
-static void warn_about_growth(struct loader *loader, uint32_t count)
+static void warn_about_growth(struct loader *loader, uint64_t bytes)
 {
     struct consumer *consumer = &loader->consumer;
-    uint32_t beyond = count > loader->slots_count ? count - loader->slots_count : 0;
-    if (beyond == 0 || beyond < 2 * consumer->growth_reported)
+    if (bytes == 0 || bytes < 2 * consumer->growth_reported)
         return;
     char size[STR_SIZE_BYTES];
-    consumer->growth_reported = beyond;
+    consumer->growth_reported = bytes;
     log_line(loader->options.log, LOG_WARN,
-             "the caller keeps the fields of %" PRIu32
-             " batches: the loader uses %s beyond its memory budget",
-             count - 1, str_format_size(beyond * loader->memories[BATCH_MEMORY_LARGE].bytes, size));
+             "the caller keeps so many batches or fields that the loader uses %s beyond its memory "
+             "budget",
+             str_format_size(bytes, size));
 }
 
 /* Requires the mutex. True if the next batch needs the memory of the oldest that is held. */
@@ -202,9 +213,9 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
         loader->stats.samples_count += slot->batch.items_count;
         reader_unblock(loader);
     }
-    uint32_t memories_count = loader->memories[BATCH_MEMORY_LARGE].count;
+    uint64_t growth_bytes = beyond_bytes(loader);
     pthread_mutex_unlock(&loader->mutex);
-    warn_about_growth(loader, memories_count);
+    warn_about_growth(loader, growth_bytes);
     if (has_failed) {
         consumer->failure_err = slot->err;
         return fail(loader, err);
@@ -232,6 +243,7 @@ bool loader_ready(struct loader *loader)
 void loader_note_release(struct loader *loader)
 {
     loader->reader.lacks_memory = false;
+    loader->ragged.releases_count++;
     if (loader->reader.state == READER_NO_SPACE)
         loader->reader.state = READER_RUNNING;
     reader_unblock(loader);

@@ -111,14 +111,15 @@ static int check_options(const struct loader_options *options, struct err *err)
         return -EINVAL;
     }
     const char *field = requested_fields(options);
-    if (strlen(field) >= LOADER_FIELD_BYTES) {
+    if (strlen(field) >= LOADER_FROM_BYTES_MAX) {
         err_set(err, -EINVAL, "the list of fields is too long");
-        err_expected(err, "at most %d bytes", LOADER_FIELD_BYTES - 1);
+        err_expected(err, "at most %d bytes", LOADER_FROM_BYTES_MAX - 1);
         err_found(err, "%zu, \"%.80s...\"", strlen(field), field);
         err_advise(err, "use fewer fields");
         return -EINVAL;
     }
-    return batching_check(&options->batching, err);
+    status = fields_check(options, err);
+    return status ? status : batching_check(&options->batching, err);
 }
 
 /* Returns the order of a mix: of all samples; window and run as requested. */
@@ -200,7 +201,8 @@ static int open_stages(struct loader *loader, struct err *err)
     return status ? status : reader_open(loader, err);
 }
 
-static void copy_options(struct loader *loader, const struct loader_options *options)
+static int copy_options(struct loader *loader, const struct loader_options *options,
+                        struct err *err)
 {
     loader->options = *options;
     if (options->memory_bytes == 0)
@@ -209,6 +211,9 @@ static void copy_options(struct loader *loader, const struct loader_options *opt
         loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
     strcpy(loader->field, requested_fields(options)); /* length checked by check_options */
     loader->options.image.field = loader->options.text.field = loader->field;
+    return fields_copy(options, &loader->options.fields, &loader->fields_memory)
+               ? err_set(err, -ENOMEM, "out of memory for a list of fields")
+               : 0;
 }
 
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err)
@@ -221,15 +226,16 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
     loader->opened_ns = clock_now_ns();
-    loader->reader.emfile_releases = UINT64_MAX;
-    copy_options(loader, options);
+    loader->reader.emfile_releases = loader->reader.ragged_releases = UINT64_MAX;
+    status = copy_options(loader, options, err);
     if (options->decode == LOADER_IMAGE)
         image_library_versions(loader->pixels_libraries);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_mutex_init(&loader->memory.mutex, NULL);
     pthread_cond_init(&loader->reader.wake, NULL);
     thread_cond_init(&consumer->wake);
-    status = open_inputs(loader, err);
+    if (!status)
+        status = open_inputs(loader, err);
     if (!status)
         status = open_order(loader, err);
     if (!status && loader->stats.left_out_count > 0)
@@ -273,13 +279,15 @@ static void free_contents(struct loader *loader)
     loader_budget_deinit(loader);
     loader_sources_close(loader);
     io_close(loader->own_io);
-    pthread_mutex_destroy(&loader->memory.mutex);
 }
 
 /* What fields need as long as one is held. */
 static void free_shell(struct loader *loader)
 {
+    ragged_close(loader);
     device_close(loader->own_device);
+    free(loader->fields_memory);
+    pthread_mutex_destroy(&loader->memory.mutex);
     pthread_mutex_destroy(&loader->mutex);
     free(loader);
 }
@@ -290,7 +298,8 @@ void loader_unlock_after_release(struct loader *loader)
     if (loader->is_closed) {
         batch_memories_free(loader);
         holds_fields = loader->memories[BATCH_MEMORY_LARGE].count > 0 ||
-                       loader->memories[BATCH_MEMORY_SMALL].count > 0;
+                       loader->memories[BATCH_MEMORY_SMALL].count > 0 ||
+                       loader->ragged.used_count > 0;
         if (!holds_batches && !loader->is_emptied)
             free_contents(loader);
         loader->is_emptied = !holds_batches;

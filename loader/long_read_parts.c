@@ -164,7 +164,7 @@ static uint64_t lanes_bytes(const struct loader *loader, uint32_t dataset, uint3
     /* a long read also fetches what lies between the fields, such as tar headers */
     uint64_t samples = view_samples(view),
              mean_bytes = file_bytes(loader->sources[dataset].dataset) / samples + 1;
-    uint64_t more_bytes = view_read_bytes(view) - view_mean_bytes(view) + 2 * READ_ARENA_PAGE_BYTES;
+    uint64_t more_bytes = view_block_bytes(view) + 2 * READ_ARENA_PAGE_BYTES;
     uint64_t bytes;
     if (__builtin_mul_overflow(long_reads_part_samples(loader, dataset, quarters), mean_bytes,
                                &bytes) ||

@@ -47,7 +47,20 @@ int chunk_alloc_own_memory(struct memory_budget *memory, struct load_chunk *chun
                            uint64_t *ret_spare_bytes, struct err *err);
 void chunk_free_memory(struct memory_budget *memory, struct load_chunk *chunk);
 
-/* NULL is fine. */
+/* Takes bytes from the rest of the budget and sets *ret_spare_bytes to what remains. False: too
+ * little is left. */
+bool memory_reserve_spare(struct memory_budget *memory, uint64_t bytes, uint64_t *ret_spare_bytes);
+void memory_return_spare(struct memory_budget *memory, uint64_t bytes);
+uint64_t memory_spare_bytes(struct memory_budget *memory);
+
+/* Memory for substitutes does not count against the budget but has its own limit of the same size.
+ * dataset: a path, for messages. -ENOBUFS: the limit would be exceeded. */
+int substitute_reserve(struct memory_budget *memory, uint64_t bytes, const char *dataset,
+                       struct err *err);
+/* Also -ENOMEM. */
+int substitute_alloc(struct memory_budget *memory, uint64_t bytes, const char *dataset,
+                     uint8_t **ret_data, struct err *err);
+/* Ends the reservation. NULL is fine. */
 void substitute_free(struct memory_budget *memory, uint8_t *substitute, uint64_t bytes);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
+
 /* Micro-batches for which memory beyond the budget is allocated: the next one, and one ahead. */
 enum { GROW_AHEAD = 2 };
 
@@ -31,6 +33,21 @@ static bool lacks_files(const struct loader *loader)
            next_files_share(loader) <= reader->emfile_share && !has_nothing_to_release(loader);
 }
 
+/* Requires the mutex. True if no micro-batch is ahead of the consumer. */
+static bool is_starved(const struct loader *loader)
+{
+    return loader->taken == loader->planned;
+}
+
+/* Requires the mutex. True if the next micro-batch found no memory for its ragged fields and would
+ * not find any now. */
+static bool lacks_ragged_memory(const struct loader *loader)
+{
+    const struct reader *reader = &loader->reader;
+    return reader->ragged_releases == loader->ragged.releases_count &&
+           is_starved(loader) <= reader->ragged_was_starved;
+}
+
 bool reader_may_grow(const struct loader *loader)
 {
     return loader->options.keep == LOADER_KEEP_GROW && !loader->reader.lacks_memory &&
@@ -42,6 +59,7 @@ bool reader_can_begin_slot(const struct loader *loader)
     const struct reader *reader = &loader->reader;
     return (batch_memories_are_available(loader) || reader_may_grow(loader)) &&
            loader->planned - loader->released < loader->slots_count && !lacks_files(loader) &&
+           !lacks_ragged_memory(loader) &&
            loader->planned - loader->taken <
                (inline_decode_is_steady(reader) ? reader->inline_ahead_max : reader->ahead_max);
 }
@@ -84,14 +102,19 @@ static void add_complete_items(struct loader *loader, struct load_slot *slot)
     if (slot->batch.items_count > 0)
         return;
     slot_acquire_memory(loader, slot);
+    struct err err;
+    if (ragged_finish(loader, slot, &err)) /* allocates nothing without items */
+        slot_fail(slot, 0, &err);
     slot_set_ready(loader, slot);
 }
 
-/* State before a micro-batch is begun, restored if it runs out of files. */
+/* State before a micro-batch is begun. The plan is restored if it runs out of files or memory. */
 struct plan_snapshot {
     struct plan plan;
-    uint64_t releases_count;
+    uint64_t releases_count, ragged_releases;
+    uint64_t gap_bytes_max;
     enum open_files_fraction share;
+    bool is_starved, may_grow;
 };
 
 /* Postpones a micro-batch that ran out of files until an earlier one is released or its share
@@ -118,6 +141,27 @@ static bool defer_slot(struct loader *loader, struct load_slot *slot,
     return true;
 }
 
+/* Postpones a micro-batch without memory for its ragged fields until an earlier one is released, or
+ * until none is ahead of the consumer. */
+static void defer_without_memory(struct loader *loader, struct load_slot *slot,
+                                 const struct plan_snapshot *before, const struct err *why)
+{
+    struct reader *reader = &loader->reader;
+    slot_clear(loader, slot);
+    reader->plan = before->plan;
+    pthread_mutex_lock(&loader->mutex);
+    reader->ragged_releases = before->ragged_releases;
+    reader->ragged_was_starved = before->is_starved;
+    reader->state = reader_can_begin_slot(loader) ? READER_RUNNING : READER_NO_SLOT;
+    if (reader->state == READER_NO_SLOT && is_starved(loader)) {
+        reader->lacks_memory = true;
+        reader->lacks_memory_err = *why;
+        pthread_cond_signal(&loader->consumer.wake);
+    }
+    stats_update_consumer_stall(loader);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
 /* Allocates memory for a micro-batch beyond the budget. False: out of memory, which loader_next
  * reports. */
 static bool grow(struct loader *loader)
@@ -136,6 +180,42 @@ static bool grow(struct loader *loader)
     return !status;
 }
 
+static void end_plan(struct loader *loader)
+{
+    struct reader *reader = &loader->reader;
+    pthread_mutex_lock(&loader->mutex);
+    reader->plan_ended = true;
+    reader->state = READER_DONE;
+    if (loader->consumer.is_waiting)
+        pthread_cond_signal(&loader->consumer.wake);
+    pthread_mutex_unlock(&loader->mutex);
+}
+
+/* Plans a micro-batch's items, memory and reads. *ret_is_deferred: plan it again later. */
+static int plan_slot(struct loader *loader, struct load_slot *slot, const struct plan_micro *micro,
+                     const struct plan_snapshot *before, bool *ret_is_deferred, struct err *err)
+{
+    struct reader *reader = &loader->reader;
+    uint64_t first, stride;
+    uint32_t items = plan_item_positions(&reader->plan, micro, &first, &stride);
+    slot_begin(slot, micro, items);
+    uint64_t began_ns = trace_begin(reader->track);
+    int status = read_plan_items(loader, slot, first, stride, before->share, err);
+    *ret_is_deferred = shard_cache_is_short_of_files(status) && defer_slot(loader, slot, before);
+    if (!status) {
+        status = ragged_alloc(loader, slot, before->is_starved, before->may_grow, err);
+        *ret_is_deferred = status == -EAGAIN;
+        if (status == -EAGAIN)
+            defer_without_memory(loader, slot, before, err);
+    }
+    if (!status) {
+        long_reads_plan(loader, slot);
+        read_plan_chunks(loader, slot, before->gap_bytes_max);
+    }
+    trace_end_with_value(reader->track, "plan", began_ns, "items", items);
+    return status;
+}
+
 bool reader_begin_slot(struct loader *loader)
 {
     struct reader *reader = &loader->reader;
@@ -149,8 +229,11 @@ bool reader_begin_slot(struct loader *loader)
     stats_update_consumer_stall(loader);
     const struct plan_snapshot before = {.plan = reader->plan,
                                          .releases_count = loader->releases_count,
-                                         .share = next_files_share(loader)};
-    uint64_t gap_bytes_max = inline_decode_gap_bytes_max(reader);
+                                         .ragged_releases = loader->ragged.releases_count,
+                                         .gap_bytes_max = inline_decode_gap_bytes_max(reader),
+                                         .share = next_files_share(loader),
+                                         .is_starved = is_starved(loader),
+                                         .may_grow = reader_may_grow(loader)};
     bool grows = !batch_memories_are_available(loader);
     chunk_pool_reclaim(&reader->chunks);
     pthread_mutex_unlock(&loader->mutex);
@@ -158,27 +241,14 @@ bool reader_begin_slot(struct loader *loader)
         return false;
     struct plan_micro micro;
     if (!plan_next(&reader->plan, &micro)) {
-        pthread_mutex_lock(&loader->mutex);
-        reader->plan_ended = true;
-        reader->state = READER_DONE;
-        if (loader->consumer.is_waiting)
-            pthread_cond_signal(&loader->consumer.wake);
-        pthread_mutex_unlock(&loader->mutex);
+        end_plan(loader);
         return false;
     }
     struct load_slot *slot = loader_slot(loader, loader->planned);
-    uint64_t first, stride;
-    uint32_t items = plan_item_positions(&reader->plan, &micro, &first, &stride);
-    slot_begin(slot, &micro, items);
     struct err err;
-    uint64_t began_ns = trace_begin(reader->track);
-    int status = read_plan_items(loader, slot, first, stride, before.share, &err);
-    if (!status) {
-        long_reads_plan(loader, slot);
-        read_plan_chunks(loader, slot, gap_bytes_max);
-    }
-    trace_end_with_value(reader->track, "plan", began_ns, "items", items);
-    if (shard_cache_is_short_of_files(status) && defer_slot(loader, slot, &before))
+    bool is_deferred;
+    int status = plan_slot(loader, slot, &micro, &before, &is_deferred, &err);
+    if (is_deferred)
         return false;
     struct plan rest = reader->plan;
     bool is_last = !plan_next(&rest, &micro);
@@ -186,12 +256,12 @@ bool reader_begin_slot(struct loader *loader)
     loader->planned++;
     reader->plan_ended = reader->plan_ended || is_last;
     batch_memories_reserve(loader);
-    if (status)
+    if (status) {
         reader_end_run(loader, slot, &err);
-    else
+    } else {
         add_complete_items(loader, slot);
-    if (!status)
         long_reads_commit(loader, slot);
+    }
     bool decodes = inline_decode_is_steady(reader);
     pthread_mutex_unlock(&loader->mutex);
     if (decodes)

@@ -203,10 +203,12 @@ static bool is_stuck(struct loader *loader)
     return loader->released == slot_number(loader, first_unissued_slot(loader));
 }
 
-/* Requires the mutex. True if the consumer's batches hold part of the arena. */
-static bool is_arena_held(const struct loader *loader)
+/* Requires the mutex. True if the consumer's batches hold part of the arena, or of the budget
+ * outside it. */
+static bool is_memory_held(const struct loader *loader)
 {
-    return loader->options.decode == LOADER_BYTES && loader->taken > loader->released;
+    return loader->taken > loader->released &&
+           (loader->options.decode == LOADER_BYTES || loader->ragged.spare_bytes > 0);
 }
 
 /* Requires the mutex. -ENOBUFS: the rest of the budget is too small. */
@@ -218,7 +220,7 @@ static int alloc_outside_arena(struct loader *loader, struct load_chunk *chunk, 
     int status = chunk_alloc_own_memory(&loader->memory, chunk, &spare_bytes, err);
     if (status != -ENOBUFS)
         return status;
-    bool is_held = is_arena_held(loader);
+    bool is_held = is_memory_held(loader);
     err_set(err, -ENOBUFS,
             is_held ? "the batches held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
@@ -238,6 +240,12 @@ static void wait_until_unblocked(struct loader *loader)
     struct reader *reader = &loader->reader;
     pthread_mutex_lock(&loader->mutex);
     while (!loader->stop) {
+        if (loader->ragged.freed) { /* the next chunk may need the memory */
+            pthread_mutex_unlock(&loader->mutex);
+            ragged_reclaim(loader);
+            pthread_mutex_lock(&loader->mutex);
+            continue;
+        }
         struct load_chunk *chunk = reader->unissued.first;
         if (!chunk && !reader->plan_ended && reader_can_begin_slot(loader))
             break;
@@ -245,12 +253,12 @@ static void wait_until_unblocked(struct loader *loader)
             break;
         if (chunk && is_stuck(loader)) {
             struct err err;
-            if (long_reads_shrink(loader, is_arena_held(loader)))
+            if (long_reads_shrink(loader, is_memory_held(loader)))
                 break;
             int status = alloc_outside_arena(loader, chunk, &err);
             if (!status)
                 break;
-            if (status != -ENOBUFS || !is_arena_held(loader)) {
+            if (status != -ENOBUFS || !is_memory_held(loader)) {
                 reader_end_run(loader, first_unissued_slot(loader), &err);
                 reader->unissued.first = NULL;
                 continue;

@@ -71,6 +71,10 @@ struct reader {
      * share that was too small */
     uint64_t emfile_releases;
     enum open_files_fraction emfile_share;
+    /* G: ragged.releases_count when the ragged fields of the next micro-batch found no memory (or
+     * UINT64_MAX), and whether a micro-batch was ahead of the consumer */
+    uint64_t ragged_releases;
+    bool ragged_was_starved;
     /* G: set while the consumer waits and its batches hold the memory of the next read, or no more
      * can be allocated, until one is released */
     bool lacks_memory;
@@ -94,7 +98,7 @@ void reader_end_run(struct loader *loader, struct load_slot *slot, const struct 
 /* True if memory beyond the budget may be allocated for the next micro-batch. */
 bool reader_may_grow(const struct loader *loader);
 /* True if a slot and its memories are free, the read-ahead limit is not reached, and enough files
- * can be opened. */
+ * can be opened, as far as is known. */
 bool reader_can_begin_slot(const struct loader *loader);
 
 /* Plans the next micro-batch. False if no slot is free, everything is planned, or an error ended

@@ -186,6 +186,7 @@ int loader_check_schema(struct loader *loader, struct err *err)
     case LOADER_TOKENS:
         return check_tokens(loader, err);
     case LOADER_BYTES:
+    case LOADER_RECORD:
         break;
     }
     return 0;

@@ -93,9 +93,16 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
     memset(slot->load_items, 0, items_count * sizeof slot->load_items[0]);
 }
 
+static bool has_dense_fields(const struct loader *loader)
+{
+    return loader->memories[BATCH_MEMORY_LARGE].bytes > 0 ||
+           loader->memories[BATCH_MEMORY_SMALL].bytes > 0;
+}
+
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot)
 {
-    if (slot->memories[BATCH_MEMORY_LARGE] || loader->memories[BATCH_MEMORY_LARGE].bytes == 0)
+    if (!has_dense_fields(loader) || slot->memories[BATCH_MEMORY_LARGE] ||
+        slot->memories[BATCH_MEMORY_SMALL])
         return;
     for (uint32_t kind = 0; kind < BATCH_MEMORY_KINDS; kind++)
         slot->memories[kind] = batch_memory_acquire(loader, kind);
@@ -107,6 +114,10 @@ void slot_release_memory(struct load_slot *slot)
     for (uint32_t kind = 0; kind < BATCH_MEMORY_KINDS; kind++) {
         batch_memory_unref(slot->memories[kind]);
         slot->memories[kind] = NULL;
+    }
+    for (uint32_t i = 0; i < LOADER_FIELDS_MAX; i++) {
+        batch_memory_unref(slot->ragged[i]);
+        slot->ragged[i] = NULL;
     }
 }
 

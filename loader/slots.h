@@ -20,6 +20,7 @@
 #include "loader/chunks.h"
 #include "loader/loader.h"
 #include "loader/parts/plan.h"
+#include "loader/ragged.h"
 
 #include <stdatomic.h>
 
@@ -55,6 +56,9 @@ struct load_slot {
     uint64_t set_digest, sequence_digest; /* digests over the items */
     /* G: of the fields; NULL before the first item is decoded and after release */
     struct batch_memory *memories[BATCH_MEMORY_KINDS];
+    /* G: of options.fields, from the plan to release, else NULL */
+    struct batch_memory *ragged[LOADER_FIELDS_MAX];
+    struct ragged_place *places;      /* fields_count per item; ragged_place */
     atomic_uint_least32_t references; /* of the batch, once it is delivered */
     struct batch_item *items;
     struct batch_bytes *bytes; /* LOADER_BYTES: pieces_max per item */
@@ -76,8 +80,8 @@ void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t
 void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Requires the loader's mutex. Releases the chunks of the item's pieces. */
 void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item);
-/* Both require the loader's mutex. slot_acquire_memory does nothing if the slot has its memories.
- * */
+/* Both require the loader's mutex. slot_acquire_memory, for all fields but ragged ones, does
+ * nothing if the slot has its memories. */
 void slot_acquire_memory(struct loader *loader, struct load_slot *slot);
 void slot_release_memory(struct load_slot *slot);
 /* Waits until the memories may be written. */

@@ -20,7 +20,7 @@
 #include "loader/memory_budget.h"
 #include "loader/reader.h"
 
-enum { LOADER_FIELD_BYTES = 256 }; /* field names separated by `;` */
+enum { LOADER_FROM_BYTES_MAX = 256 }; /* field names separated by `;` */
 
 struct load_source {
     struct dataset *dataset;
@@ -34,7 +34,8 @@ struct load_source {
 struct loader {
     /* Immutable after open. */
     struct loader_options options; /* strings point into the loader */
-    char field[LOADER_FIELD_BYTES];
+    char field[LOADER_FROM_BYTES_MAX];
+    void *fields_memory; /* of options.fields and its strings */
     struct io *io, *own_io;
     struct device *device, *own_device;
     struct load_source *sources; /* by dataset number */
@@ -57,6 +58,7 @@ struct loader {
     struct consumer consumer;
     struct memory_budget memory;
     struct batch_memories memories[BATCH_MEMORY_KINDS];
+    struct ragged_pool ragged;
 
     pthread_mutex_t mutex;
     struct load_slot *slots;
@@ -118,6 +120,13 @@ static inline struct load_piece *loader_pieces(const struct loader *loader,
     return &slot->pieces[(size_t)item * loader->pieces_max];
 }
 
+static inline struct ragged_place *ragged_place(const struct loader *loader,
+                                                const struct load_slot *slot, uint32_t item,
+                                                uint32_t field)
+{
+    return &slot->places[(size_t)item * loader->options.fields_count + field];
+}
+
 /* schema.c: the meaning of labels and tokens; borrows from dataset. */
 struct loader_schema dataset_schema(const struct dataset *dataset);
 /* Properties unknown on either side are not compared. */
@@ -129,6 +138,15 @@ const char *schema_describe_tokens(const struct loader_schema *schema,
 /* Requires datasets that agree. Checks them against options.reference and limits. Fills in schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
+
+/* field.c: options.fields. -EINVAL with advice. */
+int fields_check(const struct loader_options *options, struct err *err);
+/* Copies options->fields with their strings. Free *ret_memory. -ENOMEM. */
+int fields_copy(const struct loader_options *options, const struct loader_field **ret_fields,
+                void **ret_memory);
+/* Decodes a verified field. -EBADMSG: it cannot be decoded; errors of ragged_store. */
+int field_decode(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
+                 const struct shard *shard, const struct view_piece *piece, struct err *err);
 
 /* loader_next.c; requires the mutex. Lets the reader use what was released. */
 void loader_note_release(struct loader *loader);

@@ -15,40 +15,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static int substitute_too_large(const struct loader *loader, const char *path, uint64_t bytes,
-                                struct err *err)
-{
-    err_set(err, -ENOBUFS, "a substitute for a bad sample does not fit the loader's memory");
-    err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "at most %" PRIu64 " bytes for all substitutes together",
-                 loader->options.memory_bytes);
-    err_found(err, "a sample of %" PRIu64 " bytes", bytes);
-    err_advise(err, "give the loader more memory or repair the dataset (`millrace verify %.120s`)",
-               loader->sources[0].dataset->path);
-    return -ENOBUFS;
-}
-
-/* Reserves scratch for a candidate. Substitutes do not count against the budget but have their own
- * limit of the same size. */
-static int reserve_scratch(struct load_worker *worker, const char *path, uint64_t bytes,
-                           struct err *err)
+/* Allocates scratch for a candidate. */
+static int reserve_scratch(struct load_worker *worker, uint64_t bytes, struct err *err)
 {
     if (bytes <= worker->scratch_bytes)
         return 0;
-    struct memory_budget *memory = &worker->loader->memory;
-    substitute_free(memory, worker->scratch, worker->scratch_bytes);
+    struct loader *loader = worker->loader;
+    substitute_free(&loader->memory, worker->scratch, worker->scratch_bytes);
     worker->scratch = NULL;
     worker->scratch_bytes = 0;
-    uint64_t previous_bytes = atomic_fetch_add(&memory->substitute_bytes, bytes);
-    bool fits =
-        previous_bytes <= memory->limit_bytes && bytes <= memory->limit_bytes - previous_bytes;
-    if (fits && (worker->scratch = malloc(bytes))) {
-        worker->scratch_bytes = bytes;
-        return 0;
-    }
-    atomic_fetch_sub(&memory->substitute_bytes, bytes);
-    return fits ? err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes)
-                : substitute_too_large(worker->loader, path, bytes, err);
+    int status = substitute_alloc(&loader->memory, bytes, loader->sources[0].dataset->path,
+                                  &worker->scratch, err);
+    worker->scratch_bytes = status ? 0 : bytes;
+    return status;
 }
 
 static int read_pieces(struct load_worker *worker, const struct shard *shard, uint32_t count,
@@ -60,7 +39,7 @@ static int read_pieces(struct load_worker *worker, const struct shard *shard, ui
         bytes += worker->pieces[i].read_bytes;
         wanted += worker->pieces[i].want_bytes;
     }
-    int status = reserve_scratch(worker, shard->path, bytes, err);
+    int status = reserve_scratch(worker, bytes, err);
     if (!status && !worker->queue)
         status = loader->io->ops->queue_open(loader->io, 1, &worker->queue, err);
     for (uint32_t i = 0; !status && i < count; i++) {

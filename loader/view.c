@@ -12,17 +12,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS_MAX = 8 };
+enum { ALTERNATIVES_MAX = 8 };
 
 static const char label_extension[] = "cls";
+
+/* The requested alternatives that the dataset has; a sample uses the first one that it has. */
+struct alternatives {
+    char extensions[ALTERNATIVES_MAX][SHARD_EXTENSION_BYTES_MAX];
+    uint32_t count;
+};
+
+/* One of options.fields. */
+struct view_field {
+    struct alternatives from;
+    uint64_t mean_bytes; /* estimate */
+};
 
 struct view {
     const struct dataset *dataset;
     uint64_t first_shard; /* in the cache */
     enum loader_decode decode;
     bool verify, requires_label;
-    /* The requested fields that the dataset has; a sample uses the first one that it has. */
-    char fields[FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
+    struct alternatives from;  /* LOADER_IMAGE, LOADER_TOKENS */
+    struct view_field *fields; /* options.fields */
     uint32_t fields_count;
     struct windows *windows;    /* LOADER_TOKENS */
     struct image_options image; /* LOADER_IMAGE */
@@ -48,30 +60,31 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     return -EINVAL;
 }
 
-static int too_many_fields(const struct dataset *dataset, const char *names, struct err *err)
+static int too_many_alternatives(const struct dataset *dataset, const char *names, struct err *err)
 {
     err_set(err, -EINVAL, "too many alternative fields");
     err_at(err, dataset->path, ERR_NO_OFFSET);
-    err_expected(err, "at most %d fields of the dataset", FIELDS_MAX);
+    err_expected(err, "at most %d fields of the dataset", ALTERNATIVES_MAX);
     err_found(err, "%s", names);
     err_advise(err, "use fewer fields");
     return -EINVAL;
 }
 
 /* names: separated by `;`. */
-static int choose_fields(struct view *view, const char *names, struct err *err)
+static int choose_alternatives(const struct dataset *dataset, const char *names,
+                               struct alternatives *from, struct err *err)
 {
     for (const char *name = names; *name;) {
         size_t name_bytes = strcspn(name, ";");
-        if (name_bytes && dataset_has_field(view->dataset, name, name_bytes)) {
-            if (view->fields_count == FIELDS_MAX)
-                return too_many_fields(view->dataset, names, err);
-            memcpy(view->fields[view->fields_count++], name, name_bytes);
+        if (name_bytes && dataset_has_field(dataset, name, name_bytes)) {
+            if (from->count == ALTERNATIVES_MAX)
+                return too_many_alternatives(dataset, names, err);
+            memcpy(from->extensions[from->count++], name, name_bytes);
         }
         name += name_bytes;
         name += *name == ';';
     }
-    return view->fields_count ? 0 : wrong_field(view->dataset, names, err);
+    return from->count ? 0 : wrong_field(dataset, names, err);
 }
 
 struct image_options image_options_from_loader(const struct loader_options *options)
@@ -82,6 +95,53 @@ struct image_options image_options_from_loader(const struct loader_options *opti
                                   .augment = options->image.augment,
                                   .pixels_max = options->image.pixels_max,
                                   .libjpeg_only = options->image.libjpeg_only};
+}
+
+static bool find_field(const struct shard *shard, uint64_t member, const struct alternatives *from,
+                       struct view_piece *ret_piece);
+
+static void measure_fields(struct view *view, const struct shard *shard)
+{
+    uint64_t samples = shard_index_samples(shard->index);
+    for (uint32_t i = 0; i < view->fields_count && samples > 0; i++) {
+        struct view_field *field = &view->fields[i];
+        struct view_piece piece;
+        uint64_t bytes = 0;
+        for (uint64_t member = 0; member < samples; member++)
+            if (find_field(shard, member, &field->from, &piece))
+                bytes += piece.want_bytes;
+        field->mean_bytes = bytes / samples + 1;
+    }
+}
+
+/* Estimates the sizes of options.fields from the first shard, or from those of whole samples. */
+static int estimate_sizes(struct view *view, struct shard_cache *cache, struct err *err)
+{
+    struct shard *shard;
+    for (uint32_t i = 0; i < view->fields_count; i++)
+        view->fields[i].mean_bytes = view->dataset->mean_sample_bytes;
+    int status = shard_cache_get(cache, view->first_shard, OPEN_FILES_HALF, &shard, err);
+    if (status)
+        return status == -EBADMSG ? 0 : status;
+    measure_fields(view, shard);
+    shard_cache_put(cache, view->first_shard);
+    return 0;
+}
+
+static int open_fields(struct view *view, const struct loader_options *options,
+                       struct shard_cache *cache, struct err *err)
+{
+    int status = 0;
+    if (options->fields_count == 0)
+        return 0;
+    view->fields = calloc(options->fields_count, sizeof *view->fields);
+    if (!view->fields)
+        return err_set(err, -ENOMEM, "out of memory for a view of a dataset");
+    view->fields_count = options->fields_count;
+    for (uint32_t i = 0; !status && i < view->fields_count; i++)
+        status =
+            choose_alternatives(view->dataset, options->fields[i].from, &view->fields[i].from, err);
+    return status ? status : estimate_sizes(view, cache, err);
 }
 
 int view_open(const struct loader_options *options, const struct dataset *dataset,
@@ -99,12 +159,14 @@ int view_open(const struct loader_options *options, const struct dataset *datase
                           .seed = options->seed};
     int status = 0;
     if (view->decode == LOADER_IMAGE)
-        status = choose_fields(view, options->image.field, err);
+        status = choose_alternatives(dataset, options->image.field, &view->from, err);
     if (view->decode == LOADER_TOKENS)
-        status = choose_fields(view, options->text.field, err);
+        status = choose_alternatives(dataset, options->text.field, &view->from, err);
     if (!status && view->decode == LOADER_TOKENS)
-        status = windows_open(dataset, cache, view->first_shard, view->fields[0],
+        status = windows_open(dataset, cache, view->first_shard, view->from.extensions[0],
                               options->text.block, &view->windows, err);
+    if (!status)
+        status = open_fields(view, options, cache, err);
     if (status)
         view_close(view);
     else
@@ -117,6 +179,7 @@ void view_close(struct view *view)
     if (!view)
         return;
     windows_close(view->windows);
+    free(view->fields);
     free(view);
 }
 
@@ -134,17 +197,33 @@ uint64_t view_mean_bytes(const struct view *view)
 
 uint64_t view_read_bytes(const struct view *view)
 {
-    uint64_t bytes = view_mean_bytes(view); /* a window may begin anywhere in a block */
-    return view->windows && view->verify ? bytes + SHARD_BLOCK_BYTES : bytes;
+    uint64_t bytes = 0;
+    if (view->decode != LOADER_RECORD)
+        return view_mean_bytes(view);
+    for (uint32_t i = 0; i < view->fields_count; i++)
+        bytes += view->fields[i].mean_bytes;
+    return bytes;
+}
+
+uint64_t view_block_bytes(const struct view *view)
+{
+    return view->windows && view->verify ? SHARD_BLOCK_BYTES : 0;
+}
+
+uint64_t view_field_bytes(const struct view *view, uint32_t field)
+{
+    return view->fields[field].mean_bytes;
 }
 
 uint32_t view_pieces_max(const struct view *view)
 {
     switch (view->decode) {
     case LOADER_IMAGE:
-        return 2;
+        return 2 + view->fields_count;
     case LOADER_TOKENS:
         return 1;
+    case LOADER_RECORD:
+        return view->fields_count;
     case LOADER_BYTES:
         break;
     }
@@ -189,15 +268,16 @@ static void widen(struct view_piece *piece)
     piece->read_bytes = end - begin;
 }
 
-static int missing_error(const struct view *view, const struct shard *shard, struct err *err)
+static int missing_error(const struct shard *shard, const struct alternatives *from,
+                         struct err *err)
 {
-    char list[FIELDS_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
+    char list[ALTERNATIVES_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < view->fields_count; i++)
+    for (uint32_t i = 0; i < from->count; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "",
-                                 view->fields[i]);
+                                 from->extensions[i]);
     err_set(err, -EBADMSG, "the sample has %s %.120s",
-            view->fields_count > 1 ? "none of the fields" : "no field", list);
+            from->count > 1 ? "none of the fields" : "no field", list);
     err_at(err, shard->path, ERR_NO_OFFSET);
     return -EBADMSG;
 }
@@ -210,7 +290,7 @@ static int no_label(const struct shard *shard, const struct view_piece *image, s
 }
 
 /* Finds the whole named field. False if the sample has none. */
-static bool find_field(const struct shard *shard, uint64_t member, const char *name,
+static bool find_named(const struct shard *shard, uint64_t member, const char *name,
                        struct view_piece *ret_piece)
 {
     struct shard_field field = {0};
@@ -221,6 +301,16 @@ static bool find_field(const struct shard *shard, uint64_t member, const char *n
         return false;
     *ret_piece = whole_field(shard_index_extension(shard->index, (uint32_t)number), &field);
     return true;
+}
+
+/* Finds the first of the alternatives. False if the sample has none. */
+static bool find_field(const struct shard *shard, uint64_t member, const struct alternatives *from,
+                       struct view_piece *ret_piece)
+{
+    for (uint32_t i = 0; i < from->count; i++)
+        if (find_named(shard, member, from->extensions[i], ret_piece))
+            return true;
+    return false;
 }
 
 static void narrow_to_rows(const struct view *view, struct sample_ref ref, struct view_piece *piece)
@@ -256,8 +346,8 @@ void view_widen_rows(struct view_piece *piece)
 static int window_piece(const struct view *view, const struct shard *shard,
                         struct sample_location location, struct view_piece *piece, struct err *err)
 {
-    if (!find_field(shard, location.member, view->fields[0], piece))
-        return missing_error(view, shard, err);
+    if (!find_field(shard, location.member, &view->from, piece))
+        return missing_error(shard, &view->from, err);
     uint64_t begin;
     int status = windows_offset(view->windows, shard, &piece->field, location.window, &begin, err);
     if (status)
@@ -289,26 +379,47 @@ static int all_fields(const struct view *view, const struct shard *shard, uint64
     return 0;
 }
 
+static int image_pieces(const struct view *view, const struct shard *shard, uint64_t member,
+                        struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
+                        struct err *err)
+{
+    if (!find_field(shard, member, &view->from, &pieces[0]))
+        return missing_error(shard, &view->from, err);
+    narrow_to_rows(view, ref, &pieces[0]);
+    bool has_label = find_named(shard, member, label_extension, &pieces[1]);
+    *ret_count = has_label ? 2 : 1;
+    return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
+}
+
+/* Adds the pieces of options.fields. */
+static int add_fields(const struct view *view, const struct shard *shard, uint64_t member,
+                      struct view_piece *pieces, uint32_t *count, struct err *err)
+{
+    for (uint32_t i = 0; i < view->fields_count; i++)
+        if (!find_field(shard, member, &view->fields[i].from, &pieces[(*count)++]))
+            return missing_error(shard, &view->fields[i].from, err);
+    return 0;
+}
+
 int view_pieces(const struct view *view, const struct shard *shard, struct sample_location location,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err)
 {
-    if (view->decode == LOADER_BYTES)
+    int status = 0;
+    *ret_count = 0;
+    switch (view->decode) {
+    case LOADER_BYTES:
         return all_fields(view, shard, location.member, pieces, ret_count, err);
-    if (view->decode == LOADER_TOKENS) {
+    case LOADER_TOKENS:
         *ret_count = 1;
         return window_piece(view, shard, location, &pieces[0], err);
+    case LOADER_IMAGE:
+        status = image_pieces(view, shard, location.member, ref, pieces, ret_count, err);
+        break;
+    case LOADER_RECORD:
+        break;
     }
-    uint32_t i = 0;
-    while (i < view->fields_count &&
-           !find_field(shard, location.member, view->fields[i], &pieces[0]))
-        i++;
-    if (i == view->fields_count)
-        return missing_error(view, shard, err);
-    narrow_to_rows(view, ref, &pieces[0]);
-    bool has_label = find_field(shard, location.member, label_extension, &pieces[1]);
-    *ret_count = has_label ? 2 : 1;
-    return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
+    return status ? status : add_fields(view, shard, location.member, pieces, ret_count, err);
 }
 
 static int crc_mismatch(const struct shard *shard, const char *extension, uint64_t offset,

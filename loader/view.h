@@ -15,7 +15,9 @@ struct view;
 
 /* Opens a view of the cache's dataset `number`. Borrows dataset until the view closes, and cache
  * only during the call. The options' decode, field names and block select the view; verify
- * affects how much is read. -EINVAL with detail if the dataset has no such field or is not text. */
+ * affects how much is read. With options.fields, opens the dataset's first shard to estimate their
+ * sizes. -EINVAL with detail if the dataset has no such field or is not text; errors of opening a
+ * shard, except that a damaged one gives no estimate. */
 int view_open(const struct loader_options *options, const struct dataset *dataset,
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
@@ -24,8 +26,12 @@ struct image_options image_options_from_loader(const struct loader_options *opti
 
 uint64_t view_samples(const struct view *view);
 uint64_t view_mean_bytes(const struct view *view); /* per sample, for the order's defaults */
-/* approximate, to size memory */
+/* Both are approximate, to size memory: bytes to read per sample, and more for each separate read,
+ * because it begins and ends anywhere in a block. */
 uint64_t view_read_bytes(const struct view *view);
+uint64_t view_block_bytes(const struct view *view);
+/* Estimated stored bytes of options.fields[field] per sample. */
+uint64_t view_field_bytes(const struct view *view, uint32_t field);
 uint32_t view_pieces_max(const struct view *view); /* per sample */
 
 /* Returns cache shard numbers. */
@@ -43,8 +49,8 @@ struct view_piece {
 };
 
 /* Returns the pieces of a sample. An image is the first piece, followed by its label if any. For
- * an uncompressed image with indexed rows, only the rows of the crop are wanted. -EBADMSG: a
- * required field is missing. */
+ * an uncompressed image with indexed rows, only the rows of the crop are wanted. Those of
+ * options.fields are the last pieces. -EBADMSG: a required field is missing. */
 int view_pieces(const struct view *view, const struct shard *shard, struct sample_location location,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err);

@@ -167,6 +167,7 @@ static int write_item(struct read_sink *sink, const struct batch *batch, uint32_
     case LOADER_TOKENS:
         return write_tokens(sink, batch, n, err);
     case LOADER_BYTES:
+    case LOADER_RECORD:
         break;
     }
     int status = 0;

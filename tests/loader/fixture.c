@@ -27,7 +27,10 @@ struct fixture_options fixture_options_default(uint64_t samples)
                                     .without_cls = -1,
                                     .empty_jpg = -1,
                                     .cut_jpg = -1,
-                                    .bad_label = -1};
+                                    .bad_label = -1,
+                                    .without_txt = -1,
+                                    .bad_txt = -1,
+                                    .other_npy = -1};
 }
 
 /* A dataset being written. */
@@ -162,6 +165,71 @@ static void add_comments(struct str *jpeg, uint64_t bytes)
     *jpeg = with;
 }
 
+size_t fixture_caption(uint64_t sample, char text[FIXTURE_CAPTION_BYTES_MAX])
+{
+    static const char words[] = "a caf\xc3\xa9 in \xe6\x9d\xb1\xe4\xba\xac "; /* 18 bytes */
+    uint32_t random = philox(7, 0, sample).word[0];
+    uint32_t count = sample % 11 == 0 ? 0 : random % (sample % 13 == 0 ? 320 : 16);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += (size_t)snprintf(text + bytes, FIXTURE_CAPTION_BYTES_MAX - bytes, "%s", words);
+    if (count > 0)
+        text[0] = (char)('a' + sample % 26);
+    return bytes;
+}
+
+uint32_t fixture_array(uint64_t sample,
+                       float values[FIXTURE_ARRAY_ROWS_MAX * FIXTURE_ARRAY_COLUMNS])
+{
+    uint32_t rows = (uint32_t)(sample % (FIXTURE_ARRAY_ROWS_MAX + 1));
+    for (uint32_t i = 0; i < rows * FIXTURE_ARRAY_COLUMNS; i++)
+        values[i] = (float)sample + 0.25f * (float)i;
+    return rows;
+}
+
+static void add_record(struct dataset_maker *maker, uint64_t sample,
+                       const struct fixture_options *options)
+{
+    char caption[FIXTURE_CAPTION_BYTES_MAX], dict[80], header[NPY_HEADER_BYTES];
+    float values[FIXTURE_ARRAY_ROWS_MAX * FIXTURE_ARRAY_COLUMNS];
+    struct str array = {0};
+    uint32_t rows = fixture_array(sample, values);
+    snprintf(dict, sizeof dict, "{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }",
+             (int64_t)sample == options->other_npy ? "<i4" : "<f4", (int)rows,
+             FIXTURE_ARRAY_COLUMNS);
+    snprintf(header, sizeof header, "%-117s\n", dict);
+    str_add(&array, "\x93NUMPY\1\0v\0", 10);
+    str_add(&array, header, 118);
+    str_add(&array, values, rows * FIXTURE_ARRAY_COLUMNS * sizeof values[0]);
+    add_field(maker, "npy", array.data, array.bytes);
+    str_deinit(&array);
+    if ((int64_t)sample == options->without_txt)
+        return;
+    size_t bytes = fixture_caption(sample, caption);
+    if ((int64_t)sample == options->bad_txt)
+        caption[bytes++] = (char)0xc3;
+    add_field(maker, "txt", caption, bytes);
+}
+
+/* jpeg: scratch. */
+static void add_jpg(struct dataset_maker *maker, uint64_t s, const struct fixture_options *options,
+                    struct str *jpeg)
+{
+    encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
+                 options->height ? options->height : 20 + (uint32_t)(s % 29), jpeg);
+    if ((int64_t)s == options->oversized_sample)
+        add_comments(jpeg, options->oversized_bytes);
+    bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
+    if ((int64_t)s == options->empty_jpg)
+        add_field(maker, "jpg", "", 0);
+    else if (is_broken)
+        add_field(maker, "jpg", "no picture", 10);
+    else if ((int64_t)s == options->cut_jpg)
+        add_field(maker, "jpg", jpeg->data, jpeg->bytes / 2);
+    else
+        add_field(maker, "jpg", jpeg->data, jpeg->bytes);
+}
+
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)
 {
     static struct dataset_maker maker;
@@ -178,6 +246,10 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
         name_field(&maker, "bin");
     name_field(&maker, "cls");
     name_field(&maker, "jpg");
+    if (options->with_record) {
+        name_field(&maker, "npy");
+        name_field(&maker, "txt");
+    }
     struct str jpeg = {0};
     uint8_t *pad = malloc(options->pad_bytes + 1);
     assert_non_null(pad);
@@ -193,21 +265,10 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             add_field(&maker, "bin", pad, options->pad_bytes);
         if ((int64_t)s != options->without_cls)
             add_field(&maker, "cls", label, strlen(label));
-        if ((int64_t)s == options->without_jpg)
-            continue;
-        encode_noise(s, options->width ? options->width : 24 + (uint32_t)(s % 17),
-                     options->height ? options->height : 20 + (uint32_t)(s % 29), &jpeg);
-        if ((int64_t)s == options->oversized_sample)
-            add_comments(&jpeg, options->oversized_bytes);
-        bool is_broken = options->broken_jpg_stride && s % options->broken_jpg_stride == 0;
-        if ((int64_t)s == options->empty_jpg)
-            add_field(&maker, "jpg", "", 0);
-        else if (is_broken)
-            add_field(&maker, "jpg", "no picture", 10);
-        else if ((int64_t)s == options->cut_jpg)
-            add_field(&maker, "jpg", jpeg.data, jpeg.bytes / 2);
-        else
-            add_field(&maker, "jpg", jpeg.data, jpeg.bytes);
+        if ((int64_t)s != options->without_jpg)
+            add_jpg(&maker, s, options, &jpeg);
+        if (options->with_record)
+            add_record(&maker, s, options);
     }
     str_deinit(&jpeg);
     free(pad);
@@ -437,8 +498,14 @@ void delivery_add(struct delivery *delivered, const struct batch *batch)
     }
     for (uint32_t k = 0; k < batch->fields_count; k++) {
         const struct batch_field *field = &batch->fields[k];
-        assert_int_equal(field->shape[0], batch->items_count);
-        add_to_hash(delivered, field->data, (size_t)field->stride_bytes[0] * batch->items_count);
+        add_to_hash(delivered, field->data, (size_t)field->stride_bytes[0] * field->shape[0]);
+        if (!field->offsets) {
+            assert_int_equal(field->shape[0], batch->items_count);
+            continue;
+        }
+        add_to_hash(delivered, field->offsets, (batch->items_count + 1) * sizeof field->offsets[0]);
+        add_to_hash(delivered, field->shapes,
+                    batch->items_count * field->item_rank * sizeof field->shapes[0]);
     }
     delivered->items += batch->items_count;
     delivered->batches++;

@@ -25,8 +25,10 @@ struct fixture_options {
     int64_t oversized_sample; /* a sample whose "jpg" has a comment of oversized_bytes; -1: none */
     uint64_t oversized_bytes;
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
-        bad_label;              /* the sample with that defect; -1: none */
-    uint64_t broken_jpg_stride; /* every n-th image is not a JPEG; 0: none */
+        bad_label;                           /* the sample with that defect; -1: none */
+    uint64_t broken_jpg_stride;              /* every n-th image is not a JPEG; 0: none */
+    bool with_record;                        /* adds txt, fixture_caption, and npy, fixture_array */
+    int64_t without_txt, bad_txt, other_npy; /* samples with that defect; -1: none */
 };
 
 struct fixture_options fixture_options_default(uint64_t samples);
@@ -61,6 +63,12 @@ int fixture_set_up(void **state, uint64_t samples);
 int fixture_tear_down(void **state);
 
 uint32_t fixture_token(uint64_t index); /* below 5000 */
+enum { FIXTURE_CAPTION_BYTES_MAX = 6000, FIXTURE_ARRAY_ROWS_MAX = 3, FIXTURE_ARRAY_COLUMNS = 3 };
+/* UTF-8 of 0 to FIXTURE_CAPTION_BYTES_MAX bytes. Returns its size. */
+size_t fixture_caption(uint64_t sample, char text[FIXTURE_CAPTION_BYTES_MAX]);
+/* F32 [rows, FIXTURE_ARRAY_COLUMNS]. Returns the rows, 0 to FIXTURE_ARRAY_ROWS_MAX. */
+uint32_t fixture_array(uint64_t sample,
+                       float values[FIXTURE_ARRAY_ROWS_MAX * FIXTURE_ARRAY_COLUMNS]);
 
 /* Loader options for the fixture: small batches (global 24, micro 4), two workers, 32 MiB. */
 struct loader_options fixture_loader_options(const struct fixture *fixture,

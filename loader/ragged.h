@@ -1,0 +1,84 @@
+/*
+ * ragged — the ragged fields of micro-batches (options.fields): their memory and their layout.
+ *
+ * Each field of a micro-batch has memory of its own, so that a caller can keep it by itself:
+ *
+ *     | offsets [items + 1] | shapes [items, item_rank] | values ...            |
+ *                                                        |item 0 |item 1  |...
+ *
+ * Planning a micro-batch allocates its memory (ragged_alloc), because the sizes of stored fields
+ * bound those of their values. Workers store each item's values in its place (ragged_store), and
+ * the last one closes the gaps (ragged_finish).
+ *
+ * The memory comes from an arena. If that is full, the micro-batch waits until earlier ones are
+ * released. If there is none to wait for, or only those that the caller holds, it gets memory from
+ * the rest of the budget. The caller's memory is in use until the reader's thread reclaims it,
+ * after the streams that used it (batch_memory_record_stream).
+ *
+ * The loader's mutex guards fields marked G; the reader's thread owns all others, and after
+ * loader_close, the holder of the mutex.
+ */
+#ifndef MILLRACE_LOADER_RAGGED_H
+#define MILLRACE_LOADER_RAGGED_H
+
+#include "loader/loader.h"
+#include "loader/parts/read_arena.h"
+
+struct load_slot;
+
+/* Where an item's values lie among those of its field. */
+struct ragged_place {
+    uint64_t at, capacity_bytes;
+    uint64_t bytes; /* 0 until stored */
+    uint8_t *own;   /* values of a substitute larger than capacity_bytes, or NULL */
+};
+
+struct ragged_pool {
+    struct read_arena arena;
+    void *arena_memory;         /* pinned */
+    struct batch_memory *idle;  /* without data, to be used again */
+    struct batch_memory *freed; /* G: released by the caller, to be reclaimed */
+    uint32_t used_count;        /* G: memories with references */
+    uint64_t releases_count;    /* G: of batches and fields by the caller */
+    uint64_t spare_bytes;       /* G: of memories from the rest of the budget */
+    uint64_t beyond_bytes;      /* G: of memories beyond the budget (options.keep) */
+};
+
+enum { RAGGED_ALIGN_BYTES = 64 };
+
+enum dtype ragged_dtype(const struct loader_field *field);
+uint32_t ragged_item_rank(const struct loader_field *field);
+/* Returns the memory that a micro-batch of so many items needs, with values of mean size. */
+uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items);
+
+/* Allocates the arena; 0 bytes: there are no ragged fields. -ENOMEM. */
+int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err);
+/* Frees everything. Requires that no memory has references. */
+void ragged_close(struct loader *loader);
+
+/* Reclaims what the caller released; ragged_alloc does it first. */
+void ragged_reclaim(struct loader *loader);
+/* Allocates the memory of a slot whose items are planned, which slot_release_memory releases.
+ * is_starved: no micro-batch is ahead of the consumer. may_grow: memory beyond the budget may be
+ * allocated. -EAGAIN: no memory until another release; -ENOBUFS: never; -ENOMEM. The detail of
+ * -EAGAIN is for a consumer that waits. */
+int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved, bool may_grow,
+                 struct err *err);
+/* Requires the mutex. Takes memory without references. */
+void ragged_free(struct batch_memory *memory);
+
+/* Stores an item's values of a field. shape: item_rank dimensions. Replaces what a failed
+ * substitute stored. -ENOBUFS: substitutes need too much memory; -ENOMEM. */
+int ragged_store(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
+                 const void *values, uint64_t bytes, const uint64_t *shape, struct err *err);
+/* Adds the fields to the batch once all items are decoded. Takes the mutex if some are substitutes.
+ * Errors as above. */
+int ragged_finish(struct loader *loader, struct load_slot *slot, struct err *err);
+
+/* For these files. Returns where the values begin in the memory of so many items. */
+uint64_t ragged_values_offset(const struct loader_field *field, uint64_t items);
+/* Allocates memory that counts as that of substitutes. Takes the mutex. Errors as above. */
+int ragged_alloc_for_substitutes(struct loader *loader, uint64_t bytes,
+                                 struct batch_memory **ret_memory, struct err *err);
+
+#endif
