@@ -87,13 +87,22 @@ int main(int, char **argv)
     options.dataset = argv[1];
     options.batching = {16, 8, 0, 1, false};
     options.epochs_max = 1;
+    loader_field cls = {};
+    cls.name = "text";
+    cls.from = "cls";
+    cls.decode = LOADER_FIELD_STR;
     options.decode = LOADER_IMAGE;
+    options.fields = &cls;
+    options.fields_count = 1;
     options.keep = LOADER_KEEP_GROW;
     options.batches_ahead = 2;
     if (loader_open(&options, &loader, &err) < 0)
         return 1;
     while ((status = loader_next(loader, &next, &err)) == LOADER_BATCH) {
-        const batch_field *field = batch_field_named(next, "label");
+        const batch_field *field = batch_field_named(next, "label"), *text = batch_field_named(next, "text");
+        for (uint32_t i = 0; i < next->items_count; i++)
+            if (static_cast<const char *>(text->data)[text->offsets[i]] - '0' != static_cast<const int32_t *>(field->data)[i])
+                return 1;
         kept.push_back({*field, {batch_field_retain(field), batch_memory_release}});
         loader_release(loader, next);
     }
