@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_quoted(struct str *out, const char *text)
+static void add_quoted(struct str *out, const char *text, size_t text_bytes)
 {
     str_add(out, "\"", 1);
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at) {
-        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
+    const unsigned char *at = (const unsigned char *)text, *end = at + text_bytes;
+    while (at < end) {
+        size_t bytes = utf8_sequence_bytes(at, (size_t)(end - at));
         if (bytes == 0) {
             str_add_text(out, "\xef\xbf\xbd");
             at++;
@@ -38,7 +38,7 @@ static void begin_value(struct jsonx_writer *writer, const char *key)
         str_add(writer->out, ",", 1);
     writer->needs_comma = true;
     if (key) {
-        add_quoted(writer->out, key);
+        add_quoted(writer->out, key, strlen(key));
         str_add(writer->out, ":", 1);
     }
 }
@@ -133,8 +133,13 @@ void jsonx_write_null(struct jsonx_writer *writer, const char *key)
 
 void jsonx_write_string(struct jsonx_writer *writer, const char *key, const char *text)
 {
+    jsonx_write_text(writer, key, text, strlen(text));
+}
+
+void jsonx_write_text(struct jsonx_writer *writer, const char *key, const char *text, size_t bytes)
+{
     begin_value(writer, key);
-    add_quoted(writer->out, text);
+    add_quoted(writer->out, text, bytes);
 }
 
 void jsonx_write_hex64(struct jsonx_writer *writer, const char *key, uint64_t value)

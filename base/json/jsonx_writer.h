@@ -38,6 +38,8 @@ void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value);
 void jsonx_write_null(struct jsonx_writer *writer, const char *key);
 /* Invalid UTF-8 becomes U+FFFD. */
 void jsonx_write_string(struct jsonx_writer *writer, const char *key, const char *text);
+/* The text may contain NULs. */
+void jsonx_write_text(struct jsonx_writer *writer, const char *key, const char *text, size_t bytes);
 /* Writes a string of 16 hexadecimal digits. */
 void jsonx_write_hex64(struct jsonx_writer *writer, const char *key, uint64_t value);
 /* Writes JSON text unchanged. */

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/commands/augment_args.h"
+#include "cli/commands/read_fields.h"
 #include "cli/commands/read_mix.h"
 #include "cli/commands/read_sink.h"
 #include "cli/commands/read_stop.h"
@@ -24,7 +25,7 @@
 
 struct read_args {
     struct common_args common;
-    struct option_list mix;
+    struct option_list mix, fields;
     uint32_t order, decode, crop, print, on_error;
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
@@ -112,6 +113,9 @@ static const struct option option_rows[] = {
     {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
      "with --decode image: paste a box of the previous image instead; with --mixup as well, for "
      "half of the images"},
+    {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
+     "read only this field, and others so named: an extension, or {from: EXTENSIONS, decode: "
+     "bytes|str|array, dtype: TYPE, rank: N}; with --decode image, besides the images"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .max = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
@@ -143,7 +147,10 @@ static const struct option option_rows[] = {
 
 static enum loader_decode choose_decode(const struct read_args *args)
 {
-    return args->block ? LOADER_TOKENS : args->decode == DECODE_IMAGE ? LOADER_IMAGE : LOADER_BYTES;
+    return args->block                    ? LOADER_TOKENS
+           : args->decode == DECODE_IMAGE ? LOADER_IMAGE
+           : args->fields.count > 0       ? LOADER_RECORD
+                                          : LOADER_BYTES;
 }
 
 /* The default of --micro. 1 with more ranks than samples: batching_check reports that. */
@@ -202,6 +209,7 @@ static struct loader_options make_options(const struct invocation *invocation)
 
 struct read_job {
     struct read_mix mix;
+    struct read_fields fields;
     struct loader *loader;
     struct io *io;
     struct read_sink sink;
@@ -353,6 +361,11 @@ static int check_usage(const struct read_args *args, const struct batching *batc
         err_advise(err, "remove one of the options");
         return EXIT_USAGE;
     }
+    if (args->block && args->fields.count > 0) {
+        err_set(err, -EINVAL, "--block is for text, --field for other data");
+        err_advise(err, "remove one of the options");
+        return EXIT_USAGE;
+    }
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
@@ -401,6 +414,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct read_job job = {.sink = {.print = (enum read_print)args->print,
                                     .is_terminal = isatty(STDOUT_FILENO),
                                     .decode = options.decode,
+                                    .fields = &job.fields,
                                     .folder = args->out,
                                     .force = args->force}};
     struct error_limit limit;
@@ -412,14 +426,19 @@ static int run(const struct invocation *invocation, struct err *err)
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
     if (!status && read_mix_init(&job.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
+    if (!status && read_fields_parse(&job.fields, &args->fields, err))
+        status = EXIT_USAGE;
     if (!status)
         status =
             error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
     if (status) {
+        read_fields_deinit(&job.fields);
         read_mix_deinit(&job.mix);
         return status;
     }
     read_mix_apply(&job.mix, &options);
+    options.fields = job.fields.list;
+    options.fields_count = job.fields.count;
     job.sink.is_mix = job.mix.count > 1;
     if (args->out)
         status = open_out(args, &job, err);
@@ -441,6 +460,7 @@ static int run(const struct invocation *invocation, struct err *err)
     io_close(job.io);
     io_close(job.sink.io);
     read_sink_deinit(&job.sink);
+    read_fields_deinit(&job.fields);
     read_mix_deinit(&job.mix);
     return status;
 }
@@ -452,6 +472,7 @@ static const char *const examples[] = {
     "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
     "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
     "millrace read shards --order sequential --count 5 -o first-five",
+    "millrace read shards --field 'caption={from: txt, decode: str}' --print json",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",

@@ -68,6 +68,11 @@ static int print_item(struct read_sink *sink, const struct batch *batch, uint32_
     jsonx_write_u64(&json, "sample", item->ref.sample);
     jsonx_write_string(&json, "key", str_text(&sink->name));
     write_labels(&json, batch, n);
+    if (sink->fields->count > 0) {
+        jsonx_begin_object(&json, "fields");
+        read_fields_write_json(sink->fields, batch, n, &json);
+        jsonx_end_object(&json);
+    }
     jsonx_end_object(&json);
     if (str_status(&sink->line))
         return err_set(err, -ENOMEM, "out of memory for a line");
@@ -157,20 +162,48 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
     return write_file(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
+/* KEY.NAME has the bytes or the text, and KEY.NAME.npy the array. */
+static int write_field(struct read_sink *sink, const struct batch *batch, uint32_t n,
+                       const struct loader_field *type, struct err *err)
+{
+    const struct batch_field *field = batch_field_named(batch, type->name);
+    const int64_t *shape = &field->shapes[(uint64_t)n * field->item_rank];
+    uint8_t header[NPY_ARRAY_HEADER_BYTES];
+    struct str name = {0};
+    bool is_array = type->decode == LOADER_FIELD_ARRAY;
+    str_clear(&sink->file);
+    if (is_array) {
+        npy_encode_array_header(field->dtype, field->item_rank, shape, header);
+        str_add(&sink->file, header, sizeof header);
+    }
+    str_add(&sink->file, (const uint8_t *)field->data + field->offsets[n] * field->stride_bytes[0],
+            (size_t)((field->offsets[n + 1] - field->offsets[n]) * field->stride_bytes[0]));
+    str_add_format(&name, "%s%s", type->name, is_array ? ".npy" : "");
+    int status = str_status(&sink->file) || str_status(&name)
+                     ? err_set(err, -ENOMEM, "out of memory for a field")
+                     : write_file(sink, &batch->items[n], str_text(&name), sink->file.data,
+                                  sink->file.bytes, err);
+    str_deinit(&name);
+    return status;
+}
+
 static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
                       struct err *err)
 {
     const struct batch_item *item = &batch->items[n];
+    int status = 0;
     switch (sink->decode) {
     case LOADER_IMAGE:
-        return write_image(sink, batch, n, err);
+        status = write_image(sink, batch, n, err);
+        break;
     case LOADER_TOKENS:
         return write_tokens(sink, batch, n, err);
     case LOADER_BYTES:
     case LOADER_RECORD:
         break;
     }
-    int status = 0;
+    for (uint32_t f = 0; f < sink->fields->count && !status; f++)
+        status = write_field(sink, batch, n, &sink->fields->list[f], err);
     for (uint32_t f = 0; f < item->fields_count && !status; f++)
         status = write_file(sink, item, item->fields[f].extension, item->fields[f].data,
                             item->fields[f].bytes, err);

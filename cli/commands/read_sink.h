@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "cli/commands/read_fields.h"
 #include "io/io.h"
 #include "loader/loader.h"
 
@@ -15,10 +16,11 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Set the first seven members and zero the others. Owner thread. */
+/* Set the first eight members and zero the others. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
+    const struct read_fields *fields;
     const char *folder; /* for output files; NULL: none */
     bool force;
     /* uses a folder per dataset and epoch, because keys may repeat */

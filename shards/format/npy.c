@@ -20,25 +20,42 @@ static const struct descr {
 
 enum { DESCRS_COUNT = sizeof descrs / sizeof descrs[0] };
 
-void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEADER_BYTES])
+/* shape: the numbers of a tuple. */
+static void encode(enum dtype dtype, const char *shape, uint8_t *header, size_t header_bytes)
 {
     const char *text = NULL;
     for (size_t i = 0; i < DESCRS_COUNT; i++)
         if (descrs[i].dtype == dtype)
             text = descrs[i].text;
     assert(text);
-    memset(header, ' ', NPY_HEADER_BYTES);
+    memset(header, ' ', header_bytes);
     memcpy(header, NPY_MAGIC, strlen(NPY_MAGIC));
     header[6] = 1;
     header[7] = 0;
-    bytes_put_u16(header + 8, NPY_HEADER_BYTES - 10);
-    char dict[NPY_HEADER_BYTES];
-    int bytes =
-        snprintf(dict, sizeof dict,
-                 "{'descr': '%s', 'fortran_order': False, 'shape': (%" PRIu64 ",), }", text, count);
-    assert(bytes > 0 && bytes < NPY_HEADER_BYTES - 11);
+    bytes_put_u16(header + 8, (uint16_t)(header_bytes - 10));
+    char dict[NPY_ARRAY_HEADER_BYTES];
+    int bytes = snprintf(dict, sizeof dict,
+                         "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", text, shape);
+    assert(bytes > 0 && (size_t)bytes < header_bytes - 11);
     memcpy(header + 10, dict, (size_t)bytes);
-    header[NPY_HEADER_BYTES - 1] = '\n';
+    header[header_bytes - 1] = '\n';
+}
+
+void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEADER_BYTES])
+{
+    char shape[24];
+    snprintf(shape, sizeof shape, "%" PRIu64 ",", count);
+    encode(dtype, shape, header, NPY_HEADER_BYTES);
+}
+
+void npy_encode_array_header(enum dtype dtype, uint32_t rank, const int64_t *shape,
+                             uint8_t header[NPY_ARRAY_HEADER_BYTES])
+{
+    char text[24 * DTYPE_RANK_MAX] = "";
+    size_t used = 0;
+    for (uint32_t d = 0; d < rank; d++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%" PRId64 ",", shape[d]);
+    encode(dtype, text, header, NPY_ARRAY_HEADER_BYTES);
 }
 
 static int unsupported_array(struct err *err, const char *path, const char *what,

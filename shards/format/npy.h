@@ -11,9 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NPY_HEADER_BYTES = 128 }; /* when written; readers use the file's value */
+/* When written; readers use the file's value. Any shape fits into the larger one. */
+enum { NPY_HEADER_BYTES = 128, NPY_ARRAY_HEADER_BYTES = 320 };
 
 void npy_encode_header(enum dtype dtype, uint64_t count, uint8_t header[NPY_HEADER_BYTES]);
+/* rank: at most DTYPE_RANK_MAX. */
+void npy_encode_array_header(enum dtype dtype, uint32_t rank, const int64_t *shape,
+                             uint8_t header[NPY_ARRAY_HEADER_BYTES]);
 
 struct npy {
     enum dtype dtype;

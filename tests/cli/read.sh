@@ -379,6 +379,85 @@ keys_with_dots_and_spaces_are_read() {
   cmp "$photo" 'named/files/a.b c/one two.left eye.jpg'
 }
 
+# Samples with a caption, a large member in between, and an array that NumPy wrote.
+make_records() {
+  "$python" -c 'import numpy' 2>/dev/null || skip "Python has no numpy"
+  [[ -d records ]] && return
+  mkdir records
+  "$python" - <<'PYTHON'
+import io, os, tarfile
+import numpy as np
+tar = tarfile.open("records/r.tar", "w")
+def add(name, data):
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))
+for i in range(40):
+    array = io.BytesIO()
+    np.save(array, np.arange(i % 4 * 6).reshape(i % 4, 3, 2).astype(np.float16))
+    add(f"k{i:02}.emb.npy", array.getvalue())
+    add(f"k{i:02}.mp4", os.urandom(200000))
+    if i != 9:
+        add(f"k{i:02}.txt", f'a "café" {i}\n'.encode() + (b"\0" if i == 7 else b""))
+tar.close()
+PYTHON
+}
+
+only_the_requested_fields_are_read() {
+  make_records
+  local fields=(--field 'caption={from: "nothing;txt", decode: str}' --field 'e={from: emb.npy, decode: array, dtype: f16, rank: 3}' --field stored=txt)
+  millrace read records/r.tar "${fields[@]}" --order sequential --on-error skip --print json --out records/out --json >lines 2>summary
+  same "$(sed -n 8p lines)" '{"position":7,"dataset":0,"epoch":0,"sample":7,"key":"k07","fields":{"caption":"a \"café\" 7\u000a\u0000","e":[3,3,2],"stored":13}}'
+  same "$(grep -c . lines)" 39
+  contains "$(cat summary)" '"skipped_count":1'
+  local read_bytes
+  read_bytes=$(sed -n 's/.*"read_bytes":\([0-9]*\).*/\1/p' summary)
+  ((read_bytes < 40 * 200000 / 10)) || fail "read $read_bytes bytes"
+  "$python" - <<'PYTHON'
+import io, tarfile
+import numpy as np
+tar = tarfile.open("records/r.tar")
+for member in tar:
+    key, extension = member.name.split(".", 1)
+    stored = tar.extractfile(member).read()
+    if key == "k09" or extension == "mp4":
+        continue
+    if extension == "txt":
+        assert open(f"records/out/{key}.caption", "rb").read() == stored
+        assert open(f"records/out/{key}.stored", "rb").read() == stored
+    else:
+        wanted, found = np.load(io.BytesIO(stored)), np.load(f"records/out/{key}.e.npy")
+        assert wanted.dtype == found.dtype and wanted.shape == found.shape and (wanted == found).all()
+PYTHON
+  same "$(millrace read records/r.tar --order full --count 30 --on-error skip --json | grep -o '"once":"[^"]*","order":"[^"]*"')" \
+    "$(millrace read records/r.tar --order full --count 30 --on-error skip --field e=emb.npy --json | grep -o '"once":"[^"]*","order":"[^"]*"')"
+}
+
+images_may_have_more_fields() {
+  millrace read shards --count 20 --decode image --size 32 --field file=jpg --field class=cls --out with-files --print json --quiet >lines
+  same "$(find with-files -name '*.file' | wc -l)" 20
+  local name
+  for name in with-files/*/*.file; do
+    same "$(head -c 3 "$name" | od -An -tx1 | tr -d ' ')" ffd8ff
+    [[ -s ${name%.file}.ppm && -s ${name%.file}.class ]]
+  done
+  contains "$(head -1 lines)" '"fields":{"file":'
+}
+
+wrong_fields_are_wrong_usage() {
+  local spec
+  for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
+    'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]'; do
+    same "$(status_of millrace read shards --field "$spec")" 2 "$spec"
+    one_line errors
+  done
+  same "$(status_of millrace read shards --field a=wav)" 2
+  grep -q 'no field of that name.*cls, jpg' errors
+  same "$(status_of millrace read shards --field a=cls --field a=jpg)" 2
+  grep -q 'two fields have the name "a"' errors
+  same "$(status_of millrace read shards --block 4 --field a=cls)" 2
+}
+
 wrong_rules_are_wrong_usage() {
   same "$(status_of millrace read shards --fault raed:eio)" 2
   one_line errors
@@ -397,4 +476,5 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_closed_pipe_is_not_reported_as_an_error a_full_disk_behind_stdout_is_an_error \
   a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
-  a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage
+  a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
+  only_the_requested_fields_are_read images_may_have_more_fields wrong_fields_are_wrong_usage

@@ -1,0 +1,35 @@
+/*
+ * read_fields — the fields that `millrace read --field` requests.
+ *
+ * A specification is YAML, as in a configuration: the extension, or a mapping:
+ *
+ *     caption=txt
+ *     caption={from: "txt;caption", decode: str}
+ *     embedding={from: npy, decode: array, dtype: f16, rank: 2}
+ *
+ * decode is bytes by default; dtype and rank are those of arrays, by default f32 and 1.
+ */
+#ifndef MILLRACE_CLI_COMMANDS_READ_FIELDS_H
+#define MILLRACE_CLI_COMMANDS_READ_FIELDS_H
+
+#include "base/json/jsonx_writer.h"
+#include "cli/verbs/options.h"
+#include "loader/loader.h"
+
+/* Zero it before read_fields_parse. */
+struct read_fields {
+    struct loader_field list[LOADER_FIELDS_MAX];
+    char *owned_texts[2 * LOADER_FIELDS_MAX]; /* borrowed by list */
+    uint32_t texts_count, count;
+};
+
+/* specs: NAME=SPEC. -EINVAL: wrong usage. */
+int read_fields_parse(struct read_fields *fields, const struct option_list *specs, struct err *err);
+void read_fields_deinit(struct read_fields *fields);
+
+/* Adds a member for each field to the open object: text as a string, bytes by their number, arrays
+ * by their shape. */
+void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
+                            struct jsonx_writer *json);
+
+#endif
