@@ -328,7 +328,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
  *   -ENOBUFS   the caller's batches or fields hold all memory; release one and call again
  *   otherwise  final, only loader_close may follow: -ETIMEDOUT, a bad sample (-EBADMSG) under
  *              LOADER_BAD_STOP, too many bad samples, an I/O error or missing shard (never
- *              substituted), or a sample, or a micro-batch's ragged fields, larger than the memory
+ *              substituted), or a sample or a micro-batch's ragged fields larger than the memory
  * Batches before the failing one are delivered first. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);
@@ -345,7 +345,8 @@ void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Keeps a field's data after its batch is released, and after the loader is closed. The large
  * fields ("image", "tokens") of a batch share one memory, the small ones another, and each ragged
- * field has its own: a kept label keeps no image. Returns a reference to be released, from any thread. */
+ * field has its own: a kept label keeps no image. Returns a reference to be released, from any
+ * thread. */
 struct batch_memory *batch_field_retain(const struct batch_field *field);
 void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
 /* Call it before the last release, if a stream of options.device still uses the memory: for
