@@ -67,18 +67,16 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
     switch (options->decode) {
     case LOADER_IMAGE:
         large = sat_mul(items, loader_picture_bytes(loader));
-        small = items * (loader_labels_bytes(loader) + loader_valid_bytes(loader));
         break;
     case LOADER_TOKENS:
         large = sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
-        small = items * loader_valid_bytes(loader);
         break;
     case LOADER_RECORD:
-        small = items * loader_valid_bytes(loader);
-        break;
     case LOADER_BYTES:
         break;
     }
+    if (options->decode != LOADER_BYTES)
+        small = fields_offset(loader, options->fields_count) + items * loader_valid_bytes(loader);
     ret_bytes[BATCH_MEMORY_LARGE] = large;
     ret_bytes[BATCH_MEMORY_SMALL] = small;
 }

@@ -3,7 +3,7 @@
  *
  *     reader -> queue of items -> [workers] -> slot complete -> consumer
  *
- * Files: decode_stage.c runs the pool, item.c decodes a sample, field.c one of options.fields,
+ * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of options.fields,
  * substitute.c replaces a bad sample, mixup_batch.c mixes images.
  *
  * The loader's mutex guards fields marked G: a worker finishes items, updates their slots and
@@ -23,6 +23,8 @@ enum {
     LOADER_SUBSTITUTES_MAX = 8,  /* candidates per bad sample */
     LOADER_GROUP_ITEMS_MAX = 16, /* small items that a worker takes at once */
 };
+
+struct json_t;
 
 struct load_work {
     struct load_slot *slot;
@@ -44,7 +46,10 @@ struct load_worker {
     struct io_queue *queue;    /* for substitutes; opened on first use */
     struct view_piece *pieces; /* for a substitute */
     struct trace_track *track; /* or NULL */
-    uint8_t *scratch;          /* a substitute's bytes */
+    /* JSON field of the item being decoded, and its text, if it was parsed; else NULL */
+    struct json_t *document;
+    const uint8_t *document_text;
+    uint8_t *scratch; /* a substitute's bytes */
     uint64_t scratch_bytes;
 };
 

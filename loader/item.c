@@ -4,6 +4,7 @@
 #include "loader/state.h"
 
 #include "base/bytes.h"
+#include "base/json/jsonx.h"
 #include "shards/dataset/class_number.h"
 
 #include <errno.h>
@@ -150,7 +151,7 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
                 const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
                 uint32_t count, struct err *err)
 {
-    struct loader *loader = worker->loader;
+    const struct loader *loader = worker->loader;
     if (loader->options.decode == LOADER_BYTES)
         return item_decode_bytes(loader, slot, item, shard, pieces, count, err);
     int status = verify_pieces(loader, shard, pieces, count, err);
@@ -163,6 +164,8 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
     if (loader->options.decode == LOADER_TOKENS)
         status = decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
     for (uint32_t f = 0; !status && f < fields; f++)
-        status = field_decode(loader, slot, item, f, shard, &pieces[count + f], err);
+        status = field_decode(worker, slot, item, f, shard, &pieces[count + f], err);
+    jsonx_free(worker->document);
+    worker->document = NULL;
     return status;
 }

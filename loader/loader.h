@@ -59,13 +59,19 @@ enum loader_decode {
     LOADER_RECORD, /* options.fields only */
 };
 
-/* How a stored field becomes a ragged field of the batch (struct batch_field). */
+/* How a stored field becomes a field of the batch. */
 enum loader_field_decode {
+    /* Ragged (struct batch_field): */
     LOADER_FIELD_BYTES, /* U8: the stored bytes */
-    LOADER_FIELD_STR,   /* U8: the stored bytes, which are valid UTF-8; not NUL-terminated */
+    LOADER_FIELD_STR,   /* U8: valid UTF-8, not NUL-terminated */
     /* Elements of a NumPy file (.npy) of the field's dtype and rank, in C order. BF16 and F8 are
      * not NumPy types. */
     LOADER_FIELD_ARRAY,
+    /* Dense, [items]. The stored text is a JSON value: */
+    LOADER_FIELD_INT,  /* I64: an integer, without point or exponent */
+    LOADER_FIELD_F32,  /* F32: a number, rounded to the nearest */
+    LOADER_FIELD_F64,  /* F64: a number */
+    LOADER_FIELD_BOOL, /* BOOL: true or false */
 };
 
 /* A field of each batch besides those of loader_options.decode. A sample is bad if it lacks the
@@ -77,6 +83,12 @@ struct loader_field {
     enum loader_field_decode decode;
     enum dtype dtype; /* of LOADER_FIELD_ARRAY */
     uint32_t rank;    /* of LOADER_FIELD_ARRAY: dimensions of each array, at most DTYPE_RANK_MAX */
+    /* The stored field is a JSON document, and this selects the value, such as "$.boxes[0].label"
+     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and arrays. */
+    const char *path;
+    /* The value of samples that lack the field, or whose document lacks the value or has null
+     * there, as stored text would give it. NULL: such a sample is bad. Not for bytes and arrays. */
+    const char *default_value;
 };
 enum { LOADER_FIELDS_MAX = 24 };
 

@@ -46,7 +46,12 @@ struct ragged_pool {
 
 enum { RAGGED_ALIGN_BYTES = 64 };
 
-enum dtype ragged_dtype(const struct loader_field *field);
+static inline bool field_is_ragged(const struct loader_field *field)
+{
+    return field->decode <= LOADER_FIELD_ARRAY;
+}
+
+enum dtype field_dtype(const struct loader_field *field); /* field_options.c */
 uint32_t ragged_item_rank(const struct loader_field *field);
 /* Returns the memory that a micro-batch of so many items needs, with values of mean size. */
 uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items);

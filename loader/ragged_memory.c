@@ -9,13 +9,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PLACE_ALIGN_BYTES = 8 }; /* of the largest dtype */
-
-enum dtype ragged_dtype(const struct loader_field *field)
-{
-    return field->decode == LOADER_FIELD_ARRAY ? field->dtype : DTYPE_U8;
-}
 
 uint32_t ragged_item_rank(const struct loader_field *field)
 {
@@ -34,6 +30,8 @@ uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items)
     uint64_t sum = 0;
     for (uint32_t f = 0; f < options->fields_count; f++) {
         uint64_t mean_bytes = 0;
+        if (!field_is_ragged(&options->fields[f]))
+            continue;
         for (uint32_t i = 0; i < loader->sources_count; i++) {
             uint64_t bytes = view_field_bytes(loader->sources[i].view, f);
             mean_bytes = bytes > mean_bytes ? bytes : mean_bytes;
@@ -218,13 +216,16 @@ static int alloc_field(struct loader *loader, uint64_t bytes, bool is_starved, b
 /* Gives each item a place for the values of the field. Returns the bytes of all places. */
 static uint64_t plan_places(const struct loader *loader, struct load_slot *slot, uint32_t field)
 {
-    uint64_t at = 0;
+    const char *default_value = loader->options.fields[field].default_value;
+    uint64_t at = 0, default_bytes = default_value ? strlen(default_value) : 0;
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         uint32_t pieces = slot->load_items[i].pieces_count;
         uint64_t bytes = 0;
         if (pieces > 0)
             bytes = loader_pieces(loader, slot, i)[pieces - loader->options.fields_count + field]
                         .view.want_bytes;
+        if (pieces > 0 && bytes < default_bytes)
+            bytes = default_bytes;
         struct ragged_place *place = ragged_place(loader, slot, i, field);
         *place = (struct ragged_place){.at = at, .capacity_bytes = bytes};
         at += bytes_round_up(bytes, PLACE_ALIGN_BYTES);
@@ -259,6 +260,8 @@ int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved,
     if (options->fields_count > 0)
         reclaim(loader, &is_unused);
     for (uint32_t f = 0; !status && f < options->fields_count; f++) {
+        if (!field_is_ragged(&options->fields[f]))
+            continue;
         uint64_t bytes = ragged_values_offset(&options->fields[f], slot->batch.items_count) +
                          plan_places(loader, slot, f);
         all_bytes += bytes;

@@ -65,7 +65,7 @@ static uint64_t gather(const struct loader *loader, struct load_slot *slot, uint
     const struct batch_memory *from = slot->ragged[field];
     uint32_t items = slot->batch.items_count, rank = ragged_item_rank(type);
     uint64_t values_at = ragged_values_offset(type, items), at = 0,
-             element_bytes = dtype_bytes(ragged_dtype(type));
+             element_bytes = dtype_bytes(field_dtype(type));
     for (uint32_t i = 0; i < items; i++) {
         const struct ragged_place *place = ragged_place(loader, slot, i, field);
         int64_t *shape = shapes_of(to, items) + (uint64_t)i * rank;
@@ -116,10 +116,10 @@ static int finish_field(struct loader *loader, struct load_slot *slot, uint32_t 
         slot->ragged[field] = to;
         pthread_mutex_unlock(&loader->mutex);
     }
-    int64_t element_bytes = (int64_t)dtype_bytes(ragged_dtype(type));
+    int64_t element_bytes = (int64_t)dtype_bytes(field_dtype(type));
     slot->batch.fields[slot->batch.fields_count++] =
         (struct batch_field){.name = type->name,
-                             .dtype = ragged_dtype(type),
+                             .dtype = field_dtype(type),
                              .rank = 1,
                              .shape = {bytes / (uint64_t)element_bytes},
                              .stride_bytes = {element_bytes},
@@ -135,7 +135,8 @@ int ragged_finish(struct loader *loader, struct load_slot *slot, struct err *err
 {
     int status = 0;
     for (uint32_t f = 0; !status && f < loader->options.fields_count; f++)
-        status = finish_field(loader, slot, f, err);
+        if (field_is_ragged(&loader->options.fields[f]))
+            status = finish_field(loader, slot, f, err);
     clear(loader, slot);
     return status;
 }

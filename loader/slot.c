@@ -68,6 +68,12 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
         add_field(slot, tokens_field, BATCH_MEMORY_LARGE, 0, 2,
                   (uint64_t[]){items, (uint64_t)options->text.block + 1});
     }
+    for (uint32_t f = 0; f < options->fields_count; f++) {
+        const struct loader_field *field = &options->fields[f];
+        if (!field_is_ragged(field))
+            add_field(slot, (struct field_type){field->name, field_dtype(field)},
+                      BATCH_MEMORY_SMALL, fields_offset(loader, f), 1, (uint64_t[]){items});
+    }
     if (options->pad_last)
         add_field(slot, valid_field, BATCH_MEMORY_SMALL, valid_offset(loader), 1,
                   (uint64_t[]){items});

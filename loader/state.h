@@ -139,13 +139,21 @@ const char *schema_describe_tokens(const struct loader_schema *schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
 
-/* field.c: options.fields. -EINVAL with advice. */
+/* field_options.c: options.fields. -EINVAL with advice. */
 int fields_check(const struct loader_options *options, struct err *err);
 /* Copies options->fields with their strings. Free *ret_memory. -ENOMEM. */
 int fields_copy(const struct loader_options *options, const struct loader_field **ret_fields,
                 void **ret_memory);
-/* Decodes a verified field. -EBADMSG: it cannot be decoded; errors of ragged_store. */
-int field_decode(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
+/* Returns the offset of a dense field's array in the small memory, and for fields_count, the end of
+ * all of them. */
+uint64_t fields_offset(const struct loader *loader, uint32_t field);
+
+/* field_decode.c. Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
+int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
+                       struct err *err);
+/* Decodes a verified field. -EBADMSG: it cannot be decoded; errors of
+ * ragged_store. */
+int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
                  const struct shard *shard, const struct view_piece *piece, struct err *err);
 
 /* loader_next.c; requires the mutex. Lets the reader use what was released. */

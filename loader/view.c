@@ -25,6 +25,7 @@ struct alternatives {
 /* One of options.fields. */
 struct view_field {
     struct alternatives from;
+    bool has_default;
     uint64_t mean_bytes; /* estimate */
 };
 
@@ -138,9 +139,11 @@ static int open_fields(struct view *view, const struct loader_options *options,
     if (!view->fields)
         return err_set(err, -ENOMEM, "out of memory for a view of a dataset");
     view->fields_count = options->fields_count;
-    for (uint32_t i = 0; !status && i < view->fields_count; i++)
+    for (uint32_t i = 0; !status && i < view->fields_count; i++) {
+        view->fields[i].has_default = options->fields[i].default_value;
         status =
             choose_alternatives(view->dataset, options->fields[i].from, &view->fields[i].from, err);
+    }
     return status ? status : estimate_sizes(view, cache, err);
 }
 
@@ -391,13 +394,19 @@ static int image_pieces(const struct view *view, const struct shard *shard, uint
     return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
 }
 
-/* Adds the pieces of options.fields. */
+/* Adds the pieces of options.fields; an absent one, which has a default, is all zeros. */
 static int add_fields(const struct view *view, const struct shard *shard, uint64_t member,
                       struct view_piece *pieces, uint32_t *count, struct err *err)
 {
-    for (uint32_t i = 0; i < view->fields_count; i++)
-        if (!find_field(shard, member, &view->fields[i].from, &pieces[(*count)++]))
-            return missing_error(shard, &view->fields[i].from, err);
+    for (uint32_t i = 0; i < view->fields_count; i++) {
+        const struct view_field *field = &view->fields[i];
+        struct view_piece *piece = &pieces[(*count)++];
+        if (find_field(shard, member, &field->from, piece))
+            continue;
+        if (!field->has_default)
+            return missing_error(shard, &field->from, err);
+        *piece = (struct view_piece){0};
+    }
     return 0;
 }
 

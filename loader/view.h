@@ -50,7 +50,8 @@ struct view_piece {
 
 /* Returns the pieces of a sample. An image is the first piece, followed by its label if any. For
  * an uncompressed image with indexed rows, only the rows of the crop are wanted. Those of
- * options.fields are the last pieces. -EBADMSG: a required field is missing. */
+ * options.fields are the last pieces; one that the sample lacks and that has a default is not
+ * field.present. -EBADMSG: a required field is missing. */
 int view_pieces(const struct view *view, const struct shard *shard, struct sample_location location,
                 struct sample_ref ref, struct view_piece *pieces, uint32_t *ret_count,
                 struct err *err);

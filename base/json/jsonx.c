@@ -59,14 +59,14 @@ static int check_size(const char *text, size_t bytes, const char *path, int64_t 
     return -EBADMSG;
 }
 
-int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
-                struct json_t **ret_root, struct err *err)
+static int parse(const char *text, size_t bytes, size_t flags, const char *path,
+                 int64_t base_offset, struct json_t **ret_root, struct err *err)
 {
     json_error_t error;
     int status = check_size(text, bytes, path, base_offset, err);
     if (status)
         return status;
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | flags, &error);
     if (!root) {
         if (json_error_code(&error) == json_error_out_of_memory)
             return err_set(err, -ENOMEM, "out of memory for a JSON document of %zu bytes", bytes);
@@ -84,6 +84,18 @@ int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_o
     }
     *ret_root = root;
     return 0;
+}
+
+int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
+                struct json_t **ret_root, struct err *err)
+{
+    return parse(text, bytes, 0, path, base_offset, ret_root, err);
+}
+
+int jsonx_parse_value(const char *text, size_t bytes, const char *path, int64_t base_offset,
+                      struct json_t **ret_root, struct err *err)
+{
+    return parse(text, bytes, JSON_DECODE_ANY, path, base_offset, ret_root, err);
 }
 
 void jsonx_free(struct json_t *root)

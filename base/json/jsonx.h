@@ -43,6 +43,9 @@ enum jsonx_kind {
  * array; the caller owns it. -EBADMSG if invalid or beyond the limits above, -ENOMEM. */
 int jsonx_parse(const char *text, size_t bytes, const char *path, int64_t base_offset,
                 struct json_t **ret_root, struct err *err);
+/* The same, for a root of any type. */
+int jsonx_parse_value(const char *text, size_t bytes, const char *path, int64_t base_offset,
+                      struct json_t **ret_root, struct err *err);
 void jsonx_free(struct json_t *root); /* NULL is fine */
 
 enum jsonx_kind jsonx_kind(const struct json_t *node);                  /* NULL is JSON_KIND_NULL */

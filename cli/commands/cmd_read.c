@@ -114,8 +114,9 @@ static const struct option option_rows[] = {
      "with --decode image: paste a box of the previous image instead; with --mixup as well, for "
      "half of the images"},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
-     "read only this field, and others so named: an extension, or {from: EXTENSIONS, decode: "
-     "bytes|str|array, dtype: TYPE, rank: N}; with --decode image, besides the images"},
+     "read only fields named so, or with --decode image, also the images; SPEC: an extension, or "
+     "{from: EXTENSIONS, decode: bytes|str|array|int|f32|f64|bool, path: $.KEY, default: VALUE}; "
+     "for an array also dtype and rank"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .max = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
@@ -473,6 +474,8 @@ static const char *const examples[] = {
     "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read shards --field 'caption={from: txt, decode: str}' --print json",
+    "millrace read shards --field 'score={from: json, path: $.score, decode: f32, default: 0}' "
+    "--print json",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",

@@ -1,5 +1,6 @@
 #include "cli/commands/read_fields.h"
 
+#include "shards/format/npy.h"
 #include "trainer/config/yaml.h"
 
 #include <ctype.h>
@@ -44,7 +45,7 @@ static int set_decode(const struct parser *parser, const char *text)
         parser->field->decode = (enum loader_field_decode)i;
         return 0;
     }
-    return wrong_spec(parser, "decode: bytes, str or array");
+    return wrong_spec(parser, "decode: bytes, str, array, int, f32, f64 or bool");
 }
 
 static int set_dtype(const struct parser *parser, const char *text)
@@ -65,12 +66,10 @@ static int set_rank(const struct parser *parser, const char *text)
     return 0;
 }
 
-static int set_from(const struct parser *parser, const char *text)
+static int set_text(const struct parser *parser, const char *text, const char **target)
 {
-    if (parser->field->from)
-        return wrong_spec(parser, "one list of extensions");
-    parser->field->from = own_text(parser->fields, text, strlen(text));
-    return parser->field->from ? 0 : err_set(parser->err, -ENOMEM, "out of memory for a field");
+    *target = own_text(parser->fields, text, strlen(text));
+    return *target ? 0 : err_set(parser->err, -ENOMEM, "out of memory for a field");
 }
 
 static int visit(void *context, const struct yaml_leaf *leaf)
@@ -80,14 +79,18 @@ static int visit(void *context, const struct yaml_leaf *leaf)
     if (leaf->is_sequence)
         return wrong_spec(parser, "no list");
     if (!key || strcmp(key, ".from") == 0)
-        return set_from(parser, leaf->values[0]);
+        return set_text(parser, leaf->values[0], &parser->field->from);
+    if (strcmp(key, ".path") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->path);
+    if (strcmp(key, ".default") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->default_value);
     if (strcmp(key, ".decode") == 0)
         return set_decode(parser, leaf->values[0]);
     if (strcmp(key, ".dtype") == 0)
         return set_dtype(parser, leaf->values[0]);
     if (strcmp(key, ".rank") == 0)
         return set_rank(parser, leaf->values[0]);
-    return wrong_spec(parser, "the keys from, decode, dtype and rank");
+    return wrong_spec(parser, "the keys from, path, decode, default, dtype and rank");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)
@@ -124,26 +127,83 @@ void read_fields_deinit(struct read_fields *fields)
         free(fields->owned_texts[i]);
 }
 
+/* A value of a dense field. */
+static void write_scalar(const struct batch_field *field, uint32_t n, const char *name,
+                         struct jsonx_writer *json)
+{
+    switch (field->dtype) {
+    case DTYPE_I64:
+        jsonx_write_i64(json, name, ((const int64_t *)field->data)[n]);
+        break;
+    case DTYPE_F32:
+        jsonx_write_f64(json, name, (double)((const float *)field->data)[n]);
+        break;
+    case DTYPE_F64:
+        jsonx_write_f64(json, name, ((const double *)field->data)[n]);
+        break;
+    default:
+        jsonx_write_bool(json, name, ((const bool *)field->data)[n]);
+        break;
+    }
+}
+
+static const uint8_t *item_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes)
+{
+    *ret_bytes = (uint64_t)((field->offsets[n + 1] - field->offsets[n]) * field->stride_bytes[0]);
+    return (const uint8_t *)field->data + field->offsets[n] * field->stride_bytes[0];
+}
+
+static const int64_t *item_shape(const struct batch_field *field, uint32_t n)
+{
+    return &field->shapes[(uint64_t)n * field->item_rank];
+}
+
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json)
 {
     for (uint32_t f = 0; f < fields->count; f++) {
         const char *name = fields->list[f].name;
         const struct batch_field *field = batch_field_named(batch, name);
-        uint64_t count = (uint64_t)(field->offsets[n + 1] - field->offsets[n]);
+        uint64_t bytes;
+        const char *text;
         switch (fields->list[f].decode) {
         case LOADER_FIELD_STR:
-            jsonx_write_text(json, name, (const char *)field->data + field->offsets[n], count);
+            text = (const char *)item_values(field, n, &bytes);
+            jsonx_write_text(json, name, text, bytes);
             break;
         case LOADER_FIELD_BYTES:
-            jsonx_write_u64(json, name, count);
+            item_values(field, n, &bytes);
+            jsonx_write_u64(json, name, bytes);
             break;
         case LOADER_FIELD_ARRAY:
             jsonx_begin_array(json, name);
             for (uint32_t d = 0; d < field->item_rank; d++)
-                jsonx_write_i64(json, NULL, field->shapes[(uint64_t)n * field->item_rank + d]);
+                jsonx_write_i64(json, NULL, item_shape(field, n)[d]);
             jsonx_end_array(json);
+            break;
+        default:
+            write_scalar(field, n, name, json);
             break;
         }
     }
+}
+
+void read_fields_add_file(const struct loader_field *type, const struct batch *batch, uint32_t n,
+                          struct str *out)
+{
+    const struct batch_field *field = batch_field_named(batch, type->name);
+    if (!field->offsets) {
+        struct jsonx_writer json = {.out = out};
+        write_scalar(field, n, NULL, &json);
+        str_add(out, "\n", 1);
+        return;
+    }
+    uint64_t bytes;
+    const uint8_t *values = item_values(field, n, &bytes);
+    if (type->decode == LOADER_FIELD_ARRAY) {
+        uint8_t header[NPY_ARRAY_HEADER_BYTES];
+        npy_encode_array_header(field->dtype, field->item_rank, item_shape(field, n), header);
+        str_add(out, header, sizeof header);
+    }
+    str_add(out, values, bytes);
 }

@@ -7,7 +7,10 @@
  *     caption={from: "txt;caption", decode: str}
  *     embedding={from: npy, decode: array, dtype: f16, rank: 2}
  *
- * decode is bytes by default; dtype and rank are those of arrays, by default f32 and 1.
+ *     score={from: json, path: $.score, decode: f32, default: 0}
+ *
+ * decode is bytes by default; dtype and rank are those of arrays, by default f32 and 1. The others
+ * are as in struct loader_field.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_FIELDS_H
 #define MILLRACE_CLI_COMMANDS_READ_FIELDS_H
@@ -19,7 +22,7 @@
 /* Zero it before read_fields_parse. */
 struct read_fields {
     struct loader_field list[LOADER_FIELDS_MAX];
-    char *owned_texts[2 * LOADER_FIELDS_MAX]; /* borrowed by list */
+    char *owned_texts[4 * LOADER_FIELDS_MAX]; /* borrowed by list */
     uint32_t texts_count, count;
 };
 
@@ -27,9 +30,13 @@ struct read_fields {
 int read_fields_parse(struct read_fields *fields, const struct option_list *specs, struct err *err);
 void read_fields_deinit(struct read_fields *fields);
 
-/* Adds a member for each field to the open object: text as a string, bytes by their number, arrays
- * by their shape. */
+/* Adds a member for each field to the open object: text as a string, a number or truth value as
+ * such, bytes by their number, arrays by their shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);
+/* Appends the content of a file with the item's value of the field: an array as .npy, numbers and
+ * truth values as JSON with a newline, others as they are. */
+void read_fields_add_file(const struct loader_field *type, const struct batch *batch, uint32_t n,
+                          struct str *out);
 
 #endif

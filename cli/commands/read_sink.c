@@ -162,28 +162,20 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
     return write_file(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
-/* KEY.NAME has the bytes or the text, and KEY.NAME.npy the array. */
+/* KEY.NAME has the value, and KEY.NAME.npy the array. */
 static int write_field(struct read_sink *sink, const struct batch *batch, uint32_t n,
                        const struct loader_field *type, struct err *err)
 {
-    const struct batch_field *field = batch_field_named(batch, type->name);
-    const int64_t *shape = &field->shapes[(uint64_t)n * field->item_rank];
-    uint8_t header[NPY_ARRAY_HEADER_BYTES];
-    struct str name = {0};
-    bool is_array = type->decode == LOADER_FIELD_ARRAY;
+    struct str extension = {0};
     str_clear(&sink->file);
-    if (is_array) {
-        npy_encode_array_header(field->dtype, field->item_rank, shape, header);
-        str_add(&sink->file, header, sizeof header);
-    }
-    str_add(&sink->file, (const uint8_t *)field->data + field->offsets[n] * field->stride_bytes[0],
-            (size_t)((field->offsets[n + 1] - field->offsets[n]) * field->stride_bytes[0]));
-    str_add_format(&name, "%s%s", type->name, is_array ? ".npy" : "");
-    int status = str_status(&sink->file) || str_status(&name)
+    read_fields_add_file(type, batch, n, &sink->file);
+    str_add_format(&extension, "%s%s", type->name,
+                   type->decode == LOADER_FIELD_ARRAY ? ".npy" : "");
+    int status = str_status(&sink->file) || str_status(&extension)
                      ? err_set(err, -ENOMEM, "out of memory for a field")
-                     : write_file(sink, &batch->items[n], str_text(&name), sink->file.data,
+                     : write_file(sink, &batch->items[n], str_text(&extension), sink->file.data,
                                   sink->file.bytes, err);
-    str_deinit(&name);
+    str_deinit(&extension);
     return status;
 }
 

@@ -396,6 +396,8 @@ for i in range(40):
     array = io.BytesIO()
     np.save(array, np.arange(i % 4 * 6).reshape(i % 4, 3, 2).astype(np.float16))
     add(f"k{i:02}.emb.npy", array.getvalue())
+    if i != 8:
+        add(f"k{i:02}.json", f'{{"a": {{"b": [{i}, {i / 4}]}}, "t": "\\u00e9{i}", "good": {"true" if i % 2 else "null"}}}'.encode())
     add(f"k{i:02}.mp4", os.urandom(200000))
     if i != 9:
         add(f"k{i:02}.txt", f'a "café" {i}\n'.encode() + (b"\0" if i == 7 else b""))
@@ -420,7 +422,7 @@ tar = tarfile.open("records/r.tar")
 for member in tar:
     key, extension = member.name.split(".", 1)
     stored = tar.extractfile(member).read()
-    if key == "k09" or extension == "mp4":
+    if key == "k09" or extension in ("mp4", "json"):
         continue
     if extension == "txt":
         assert open(f"records/out/{key}.caption", "rb").read() == stored
@@ -431,6 +433,18 @@ for member in tar:
 PYTHON
   same "$(millrace read records/r.tar --order full --count 30 --on-error skip --json | grep -o '"once":"[^"]*","order":"[^"]*"')" \
     "$(millrace read records/r.tar --order full --count 30 --on-error skip --field e=emb.npy --json | grep -o '"once":"[^"]*","order":"[^"]*"')"
+}
+
+values_come_from_json() {
+  make_records
+  local fields=(--field 'i={from: json, path: "$.a.b[0]", decode: int, default: -1}' --field 'x={from: json, path: "$.a.b[1]", decode: f32, default: 1e-3}'
+    --field "t={from: json, path: \$['t'], decode: str, default: none}" --field 'g={from: json, path: $.good, decode: bool, default: false}')
+  millrace read records/r.tar "${fields[@]}" --order sequential --count 10 --print json --out records/values --quiet >lines
+  same "$(sed -n 8p lines)" '{"position":7,"dataset":0,"epoch":0,"sample":7,"key":"k07","fields":{"i":7,"x":1.75,"t":"é7","g":true}}'
+  same "$(sed -n 9p lines)" '{"position":8,"dataset":0,"epoch":0,"sample":8,"key":"k08","fields":{"i":-1,"x":0.0010000000474974513,"t":"none","g":false}}'
+  same "$(cat records/values/k06.{i,x,t,g})" $'6\n1.5\né6false'
+  same "$(status_of millrace read records/r.tar --field 'i={from: json, path: $.t, decode: int, default: 0}')" 1
+  grep -q 'field "json" at \$.t has the wrong type: expected an integer' errors
 }
 
 images_may_have_more_fields() {
@@ -447,7 +461,7 @@ images_may_have_more_fields() {
 wrong_fields_are_wrong_usage() {
   local spec
   for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
-    'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]'; do
+    'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]' 'c={from: json, decode: int, path: t}'; do
     same "$(status_of millrace read shards --field "$spec")" 2 "$spec"
     one_line errors
   done
@@ -477,4 +491,4 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
-  only_the_requested_fields_are_read images_may_have_more_fields wrong_fields_are_wrong_usage
+  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields wrong_fields_are_wrong_usage

@@ -211,6 +211,23 @@ static void add_record(struct dataset_maker *maker, uint64_t sample,
     add_field(maker, "txt", caption, bytes);
 }
 
+static void add_json(struct dataset_maker *maker, uint64_t sample)
+{
+    char text[256];
+    int bytes = 0;
+    if (sample % 10 == 9)
+        return;
+    bytes = snprintf(text, sizeof text,
+                     "{\"class\":{\"id\":%" PRIu64
+                     "},\"score\":%s,\"good\":%s,\"title\":\"n\\u00b0 %d\"}\n",
+                     sample * 1000000007,
+                     sample % 10 == 8 ? "null"
+                     : sample % 2     ? "0.1"
+                                      : "-3e2",
+                     sample % 3 ? "false" : "true", (int)sample);
+    add_field(maker, "json", text, (size_t)bytes);
+}
+
 /* jpeg: scratch. */
 static void add_jpg(struct dataset_maker *maker, uint64_t s, const struct fixture_options *options,
                     struct str *jpeg)
@@ -247,6 +264,7 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
     name_field(&maker, "cls");
     name_field(&maker, "jpg");
     if (options->with_record) {
+        name_field(&maker, "json");
         name_field(&maker, "npy");
         name_field(&maker, "txt");
     }
@@ -267,6 +285,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             add_field(&maker, "cls", label, strlen(label));
         if ((int64_t)s != options->without_jpg)
             add_jpg(&maker, s, options, &jpeg);
+        if (options->with_record)
+            add_json(&maker, s);
         if (options->with_record)
             add_record(&maker, s, options);
     }

@@ -218,6 +218,125 @@ static void empty_and_padded_batches_have_all_fields(void **state)
     }
 }
 
+static const struct loader_field json_fields[] = {
+    {.name = "id",
+     .from = "json",
+     .path = "$.class.id",
+     .decode = LOADER_FIELD_INT,
+     .default_value = "-9223372036854775808"},
+    {.name = "f32",
+     .from = "json",
+     .path = "$.score",
+     .decode = LOADER_FIELD_F32,
+     .default_value = "1e-3"},
+    {.name = "f64",
+     .from = "json",
+     .path = "$.score",
+     .decode = LOADER_FIELD_F64,
+     .default_value = "7"},
+    {.name = "good",
+     .from = "json",
+     .path = "$.good",
+     .decode = LOADER_FIELD_BOOL,
+     .default_value = "true"},
+    {.name = "title",
+     .from = "json",
+     .path = "$.title",
+     .decode = LOADER_FIELD_STR,
+     .default_value = "a title that is longer than the stored document, which is absent"},
+    {.name = "cls", .from = "cls", .decode = LOADER_FIELD_INT},
+};
+
+static void check_json_item(const struct batch *batch, uint32_t i)
+{
+    const struct batch_field *titles = batch_field_named(batch, "title");
+    uint64_t s = batch->items[i].ref.sample;
+    bool has_json = s % 10 != 9, has_score = has_json && s % 10 != 8;
+    double score = s % 2 ? 0.1 : -3e2;
+    char title[80];
+    snprintf(title, sizeof title, "n\xc2\xb0 %d", (int)s);
+    if (!has_json)
+        snprintf(title, sizeof title, "%s", json_fields[4].default_value);
+    assert_true(((const int64_t *)batch_field_named(batch, "id")->data)[i] ==
+                (has_json ? (int64_t)(s * 1000000007) : INT64_MIN));
+    assert_true(((const float *)batch_field_named(batch, "f32")->data)[i] ==
+                (has_score ? (float)score : 1e-3f));
+    assert_true(((const double *)batch_field_named(batch, "f64")->data)[i] ==
+                (has_score ? score : 7));
+    assert_int_equal(((const bool *)batch_field_named(batch, "good")->data)[i],
+                     has_json ? s % 3 == 0 : true);
+    assert_int_equal(((const int64_t *)batch_field_named(batch, "cls")->data)[i],
+                     s % FIXTURE_CLASSES);
+    assert_int_equal(titles->offsets[i + 1] - titles->offsets[i], strlen(title));
+    assert_memory_equal((const char *)titles->data + titles->offsets[i], title, strlen(title));
+}
+
+static void values_come_from_json_or_are_defaults(void **state)
+{
+    for (int decode = LOADER_IMAGE; decode <= LOADER_RECORD;
+         decode += LOADER_RECORD - LOADER_IMAGE) {
+        struct loader_options options = fixture_loader_options(*state, (enum loader_decode)decode);
+        const struct batch *batch;
+        struct loader *loader;
+        struct err err;
+        uint64_t items = 0;
+        int status;
+        options.fields = json_fields;
+        options.fields_count = sizeof json_fields / sizeof json_fields[0];
+        options.pad_last = true;
+        options.bad_policy = LOADER_BAD_STOP;
+        options.image.mixup.mixup_alpha = decode == LOADER_IMAGE ? 1 : 0;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+            for (uint32_t i = 0; i < batch->items_count; i++) {
+                check_json_item(batch, i);
+                assert_int_equal(((const bool *)batch_field_named(batch, "valid")->data)[i],
+                                 !batch->items[i].is_padding);
+            }
+            items += batch->items_count;
+            loader_release(loader, batch);
+        }
+        assert_ok(status, &err);
+        assert_int_equal(items, 408);
+        loader_close(loader);
+    }
+}
+
+static void wrong_values_are_bad_samples(void **state)
+{
+    static const struct {
+        struct loader_field field;
+        const char *text, *expected;
+    } cases[] = {
+        {{.path = "$.score", .decode = LOADER_FIELD_INT},
+         "at $.score has the wrong type",
+         "integer"},
+        {{.path = "$.title", .decode = LOADER_FIELD_F32}, "at $.title has the wrong type", "float"},
+        {{.path = "$.class", .decode = LOADER_FIELD_STR},
+         "at $.class has the wrong type",
+         "string"},
+        {{.path = "$.class.id", .decode = LOADER_FIELD_BOOL},
+         "has the wrong type",
+         "true or false"},
+        {{.path = "$.none", .decode = LOADER_FIELD_F64}, "has no value at $.none", ""},
+        {{.decode = LOADER_FIELD_INT}, "field \"json\" has the wrong type", "integer"},
+        {{.from = "jpg", .decode = LOADER_FIELD_INT}, "not valid JSON", ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct loader_options options = fixture_loader_options(*state, LOADER_RECORD);
+        struct loader_field field = cases[i].field;
+        struct err err;
+        field.name = "value";
+        field.from = field.from ? field.from : "json";
+        options.fields = &field;
+        options.fields_count = 1;
+        options.bad_policy = LOADER_BAD_STOP;
+        options.order = ORDER_SEQUENTIAL;
+        assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
+        assert_non_null(strstr(err.what, cases[i].text));
+        assert_non_null(strstr(err.what, cases[i].expected));
+    }
+}
+
 /* ---- Reading. ---- */
 
 static void only_requested_fields_are_read(void **state)
@@ -313,7 +432,10 @@ static void wrong_options_are_refused(void **state)
         {.name = "image", .from = "txt"},
         {.name = "b", .from = "wav"},
         {.name = NULL, .from = "txt"},
-        {.name = "c", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_BF16}};
+        {.name = "c", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_BF16},
+        {.name = "d", .from = "txt", .path = "$.a"},
+        {.name = "e", .from = "json", .decode = LOADER_FIELD_STR, .path = "a"},
+        {.name = "f", .from = "json", .decode = LOADER_FIELD_INT, .default_value = "1.5"}};
     const struct {
         enum loader_decode decode;
         uint32_t first, count;
@@ -326,6 +448,9 @@ static void wrong_options_are_refused(void **state)
                  {LOADER_RECORD, 3, 1, "no field of that name"},
                  {LOADER_RECORD, 4, 1, "no name"},
                  {LOADER_RECORD, 5, 1, "cannot be an array of that type"},
+                 {LOADER_RECORD, 6, 1, "not a single value"},
+                 {LOADER_RECORD, 7, 1, "a JSON path has the wrong form"},
+                 {LOADER_RECORD, 8, 1, "the default of field \"f\" has the wrong type"},
                  {LOADER_RECORD, 0, LOADER_FIELDS_MAX + 1, "too many fields"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct loader_options options = fixture_loader_options(*state, cases[i].decode);
@@ -335,7 +460,7 @@ static void wrong_options_are_refused(void **state)
         options.fields_count = cases[i].count;
         assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
         assert_non_null(strstr(err.what, cases[i].text));
-        assert_true(err.advice[0]);
+        assert_true(err.advice[0] || err.expected[0]);
     }
 }
 
@@ -482,6 +607,8 @@ int main(void)
         cmocka_unit_test(images_have_more_fields),
         cmocka_unit_test(ranks_and_restarts_deliver_the_same),
         cmocka_unit_test(empty_and_padded_batches_have_all_fields),
+        cmocka_unit_test(values_come_from_json_or_are_defaults),
+        cmocka_unit_test(wrong_values_are_bad_samples),
         cmocka_unit_test(only_requested_fields_are_read),
         cmocka_unit_test(bad_fields_are_replaced),
         cmocka_unit_test(bad_fields_are_named),

@@ -1,18 +1,17 @@
 /*
- * field — options.fields: checks them, and decodes stored fields to ragged ones.
+ * field_options — checks and copies options.fields.
  */
 #include "loader/state.h"
 
 #include "base/bytes.h"
-#include "base/utf8.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_path.h"
 #include "shards/format/npy.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- Options. ---- */
 
 static bool is_taken(const struct loader_options *options, uint32_t number)
 {
@@ -38,6 +37,33 @@ static int check_array(const struct loader_field *field, struct err *err)
     err_found(err, "%s, %" PRIu32 " dimensions", dtype_name(field->dtype), field->rank);
     err_advise(err, "set dtype and rank to those of the stored arrays");
     return -EINVAL;
+}
+
+static int check_path(const struct loader_field *field, struct err *err)
+{
+    if (!field->path && !field->default_value)
+        return 0;
+    if (field->decode == LOADER_FIELD_BYTES || field->decode == LOADER_FIELD_ARRAY) {
+        err_set(err, -EINVAL, "field \"%.80s\" has a path or a default, but is not a single value",
+                field->name);
+        err_advise(err, "remove it, or decode the field as text, a number or a truth value");
+        return -EINVAL;
+    }
+    return field->path ? jsonx_path_check(field->path, err) : 0;
+}
+
+static int check_default(const struct loader_field *field, struct err *err)
+{
+    uint8_t value[sizeof(uint64_t)];
+    if (!field->default_value || field_is_ragged(field))
+        return 0;
+    int status = field_scalar_parse(field->decode, field->default_value, value, err);
+    if (status == -EBADMSG) {
+        err_set(err, -EINVAL, "the default of field \"%.80s\" has the wrong type", field->name);
+        err_advise(err, "give a JSON value of the field's type");
+        status = -EINVAL;
+    }
+    return status;
 }
 
 int fields_check(const struct loader_options *options, struct err *err)
@@ -73,13 +99,24 @@ int fields_check(const struct loader_options *options, struct err *err)
             return -EINVAL;
         }
         status = check_array(field, err);
+        if (!status)
+            status = check_path(field, err);
+        if (!status)
+            status = check_default(field, err);
     }
     return status;
 }
 
+static size_t string_bytes(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
 static char *copy_string(char **at, const char *text)
 {
-    size_t bytes = strlen(text) + 1;
+    size_t bytes = string_bytes(text);
+    if (!text)
+        return NULL;
     char *copy = memcpy(*at, text, bytes);
     *at += bytes;
     return copy;
@@ -90,8 +127,11 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
 {
     uint32_t count = options->fields_count;
     size_t bytes = count * sizeof(struct loader_field);
-    for (uint32_t i = 0; i < count; i++)
-        bytes += strlen(options->fields[i].name) + strlen(options->fields[i].from) + 2;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct loader_field *field = &options->fields[i];
+        bytes += string_bytes(field->name) + string_bytes(field->from) + string_bytes(field->path) +
+                 string_bytes(field->default_value);
+    }
     *ret_fields = NULL;
     if (count == 0)
         return 0;
@@ -103,71 +143,44 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         fields[i] = options->fields[i];
         fields[i].name = copy_string(&text, options->fields[i].name);
         fields[i].from = copy_string(&text, options->fields[i].from);
+        fields[i].path = copy_string(&text, options->fields[i].path);
+        fields[i].default_value = copy_string(&text, options->fields[i].default_value);
     }
     *ret_fields = fields;
     return 0;
 }
 
-/* ---- Decoding. ---- */
+/* ---- Layout. ---- */
 
-static int check_utf8(const struct shard *shard, const struct view_piece *piece, struct err *err)
+enum dtype field_dtype(const struct loader_field *field)
 {
-    const uint8_t *text = view_data(piece);
-    for (uint64_t at = 0, bytes; at < piece->want_bytes; at += bytes) {
-        bytes = utf8_sequence_bytes(text + at, piece->want_bytes - at);
-        if (bytes > 0)
-            continue;
-        err_set(err, -EBADMSG, "field \"%s\" is not UTF-8", piece->extension);
-        err_at(err, shard->path, (int64_t)(piece->want_offset + at));
-        err_expected(err, "UTF-8");
-        err_found(err, "byte 0x%02x", text[at]);
-        return -EBADMSG;
-    }
-    return 0;
-}
-
-static int wrong_array(const struct loader_field *field, const struct shard *shard,
-                       const struct view_piece *piece, const struct npy *npy, struct err *err)
-{
-    err_set(err, -EBADMSG, "the array in field \"%s\" has another type", piece->extension);
-    err_at(err, shard->path, (int64_t)piece->want_offset);
-    err_expected(err, "%s, %" PRIu32 " dimensions", dtype_name(field->dtype), field->rank);
-    err_found(err, "%s, %" PRIu32 " dimensions", dtype_name(npy->dtype), npy->rank);
-    return -EBADMSG;
-}
-
-static int decode_array(const struct loader_field *field, const struct shard *shard,
-                        const struct view_piece *piece, struct npy *ret_npy, struct err *err)
-{
-    int status = npy_decode_array(view_data(piece), piece->want_bytes, piece->want_bytes,
-                                  shard->path, ret_npy, err);
-    if (status) {
-        err->offset = (int64_t)piece->want_offset + (err->offset > 0 ? err->offset : 0);
-        return status;
-    }
-    return ret_npy->dtype == field->dtype && ret_npy->rank == field->rank
-               ? 0
-               : wrong_array(field, shard, piece, ret_npy, err);
-}
-
-int field_decode(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
-                 const struct shard *shard, const struct view_piece *piece, struct err *err)
-{
-    const struct loader_field *type = &loader->options.fields[field];
-    struct npy npy = {.shape = {piece->want_bytes}};
-    int status = 0;
-    switch (type->decode) {
-    case LOADER_FIELD_STR:
-        status = check_utf8(shard, piece, err);
-        break;
-    case LOADER_FIELD_ARRAY:
-        status = decode_array(type, shard, piece, &npy, err);
-        break;
+    switch (field->decode) {
     case LOADER_FIELD_BYTES:
+    case LOADER_FIELD_STR:
+        return DTYPE_U8;
+    case LOADER_FIELD_ARRAY:
+        return field->dtype;
+    case LOADER_FIELD_INT:
+        return DTYPE_I64;
+    case LOADER_FIELD_F32:
+        return DTYPE_F32;
+    case LOADER_FIELD_F64:
+        return DTYPE_F64;
+    case LOADER_FIELD_BOOL:
         break;
     }
-    if (status)
-        return status;
-    return ragged_store(loader, slot, item, field, view_data(piece) + npy.header_bytes,
-                        piece->want_bytes - npy.header_bytes, npy.shape, err);
+    return DTYPE_BOOL;
+}
+
+uint64_t fields_offset(const struct loader *loader, uint32_t field)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t items = options->batching.micro;
+    uint64_t at = options->decode == LOADER_IMAGE ? items * loader_labels_bytes(loader) : 0;
+    for (uint32_t f = 0; f <= field; f++) {
+        at = bytes_round_up(at, sizeof(uint64_t));
+        if (f < field && !field_is_ragged(&options->fields[f]))
+            at += items * dtype_bytes(field_dtype(&options->fields[f]));
+    }
+    return at;
 }

@@ -1,0 +1,230 @@
+/*
+ * field_decode — decodes stored fields to those of options.fields.
+ */
+#include "loader/state.h"
+
+#include "base/bytes.h"
+#include "base/json/jsonx.h"
+#include "base/json/jsonx_path.h"
+#include "base/utf8.h"
+#include "shards/format/npy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- Ragged fields. ---- */
+
+static int check_utf8(const struct shard *shard, const struct view_piece *piece, struct err *err)
+{
+    const uint8_t *text = view_data(piece);
+    for (uint64_t at = 0, bytes; at < piece->want_bytes; at += bytes) {
+        bytes = utf8_sequence_bytes(text + at, piece->want_bytes - at);
+        if (bytes > 0)
+            continue;
+        err_set(err, -EBADMSG, "field \"%s\" is not UTF-8", piece->extension);
+        err_at(err, shard->path, (int64_t)(piece->want_offset + at));
+        err_expected(err, "UTF-8");
+        err_found(err, "byte 0x%02x", text[at]);
+        return -EBADMSG;
+    }
+    return 0;
+}
+
+static int wrong_array(const struct loader_field *field, const struct shard *shard,
+                       const struct view_piece *piece, const struct npy *npy, struct err *err)
+{
+    err_set(err, -EBADMSG, "the array in field \"%s\" has another type", piece->extension);
+    err_at(err, shard->path, (int64_t)piece->want_offset);
+    err_expected(err, "%s, %" PRIu32 " dimensions", dtype_name(field->dtype), field->rank);
+    err_found(err, "%s, %" PRIu32 " dimensions", dtype_name(npy->dtype), npy->rank);
+    return -EBADMSG;
+}
+
+static int decode_array(const struct loader_field *field, const struct shard *shard,
+                        const struct view_piece *piece, struct npy *ret_npy, struct err *err)
+{
+    int status = npy_decode_array(view_data(piece), piece->want_bytes, piece->want_bytes,
+                                  shard->path, ret_npy, err);
+    if (status) {
+        err->offset = (int64_t)piece->want_offset + (err->offset > 0 ? err->offset : 0);
+        return status;
+    }
+    return ret_npy->dtype == field->dtype && ret_npy->rank == field->rank
+               ? 0
+               : wrong_array(field, shard, piece, ret_npy, err);
+}
+
+/* ---- JSON. ---- */
+
+static const char *expected_kind(enum loader_field_decode decode)
+{
+    switch (decode) {
+    case LOADER_FIELD_INT:
+        return "an integer from -2^63 to 2^63 - 1";
+    case LOADER_FIELD_F32:
+        return "a number within the range of a float";
+    case LOADER_FIELD_F64:
+        return "a number";
+    case LOADER_FIELD_BOOL:
+        return "true or false";
+    case LOADER_FIELD_STR:
+    case LOADER_FIELD_BYTES:
+    case LOADER_FIELD_ARRAY:
+        break;
+    }
+    return "a string";
+}
+
+/* -EBADMSG without detail. */
+static int store_scalar(enum loader_field_decode decode, const struct json_t *node, uint8_t *value)
+{
+    int64_t integer;
+    double number;
+    bool truth;
+    int status;
+    switch (decode) {
+    case LOADER_FIELD_INT:
+        status = jsonx_i64(node, &integer);
+        if (!status)
+            memcpy(value, &integer, sizeof integer);
+        return status;
+    case LOADER_FIELD_BOOL:
+        status = jsonx_bool(node, &truth);
+        if (!status)
+            memcpy(value, &truth, sizeof truth);
+        return status;
+    default:
+        break;
+    }
+    status = jsonx_f64(node, &number);
+    float single = status ? 0 : (float)number;
+    if (!status && decode == LOADER_FIELD_F32 && !isfinite(single))
+        status = -EBADMSG;
+    if (!status && decode == LOADER_FIELD_F32)
+        memcpy(value, &single, sizeof single);
+    else if (!status)
+        memcpy(value, &number, sizeof number);
+    return status;
+}
+
+int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
+                       struct err *err)
+{
+    struct json_t *node;
+    int status = jsonx_parse_value(text, strlen(text), "", ERR_NO_OFFSET, &node, err);
+    if (status)
+        return status;
+    status = store_scalar(decode, node, value);
+    if (status) {
+        err_set(err, -EBADMSG, "wrong type");
+        err_expected(err, "%s", expected_kind(decode));
+        err_found(err, "%.80s", text);
+    }
+    jsonx_free(node);
+    return status;
+}
+
+static int wrong_value(const struct loader_field *type, const struct shard *shard,
+                       const struct view_piece *piece, struct err *err)
+{
+    err_set(err, -EBADMSG, "field \"%s\"%s%.80s has the wrong type", piece->extension,
+            type->path ? " at " : "", type->path ? type->path : "");
+    err_at(err, shard->path, (int64_t)piece->want_offset);
+    err_expected(err, "%s", expected_kind(type->decode));
+    err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 60),
+              (const char *)view_data(piece));
+    return -EBADMSG;
+}
+
+static int no_value(const struct loader_field *type, const struct shard *shard,
+                    const struct view_piece *piece, struct err *err)
+{
+    err_set(err, -EBADMSG, "field \"%s\" has no value at %.80s", piece->extension,
+            type->path ? type->path : "$");
+    err_at(err, shard->path, (int64_t)piece->want_offset);
+    return -EBADMSG;
+}
+
+/* Finds the field's value. Fields from the same document parse it once per item. Returns NULL if
+ * there is none, or null. */
+static int find_value(struct load_worker *worker, const struct loader_field *type,
+                      const struct shard *shard, const struct view_piece *piece,
+                      const struct json_t **ret_node, struct err *err)
+{
+    const uint8_t *text = view_data(piece);
+    if (!worker->document || worker->document_text != text) {
+        jsonx_free(worker->document);
+        worker->document = NULL;
+        int status = jsonx_parse_value((const char *)text, piece->want_bytes, shard->path,
+                                       (int64_t)piece->want_offset, &worker->document, err);
+        if (status)
+            return status;
+        worker->document_text = text;
+    }
+    struct json_t *node =
+        type->path ? jsonx_path_find(worker->document, type->path) : worker->document;
+    *ret_node = jsonx_kind(node) == JSON_KIND_NULL ? NULL : node;
+    return 0;
+}
+
+static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                         uint32_t field, const struct shard *shard, const struct view_piece *piece,
+                         struct err *err)
+{
+    const struct loader_field *type = &worker->loader->options.fields[field];
+    uint8_t *value = slot->memories[BATCH_MEMORY_SMALL]->data +
+                     fields_offset(worker->loader, field) + item * dtype_bytes(field_dtype(type));
+    const struct json_t *node = NULL;
+    int status = piece->field.present ? find_value(worker, type, shard, piece, &node, err) : 0;
+    if (status)
+        return status;
+    if (node)
+        return store_scalar(type->decode, node, value) ? wrong_value(type, shard, piece, err) : 0;
+    return type->default_value ? field_scalar_parse(type->decode, type->default_value, value, err)
+                               : no_value(type, shard, piece, err);
+}
+
+/* Sets *ret_text to the string at the path, or to the default. */
+static int find_text(struct load_worker *worker, const struct loader_field *type,
+                     const struct shard *shard, const struct view_piece *piece,
+                     const char **ret_text, struct err *err)
+{
+    const struct json_t *node = NULL;
+    int status = piece->field.present ? find_value(worker, type, shard, piece, &node, err) : 0;
+    if (status)
+        return status;
+    if (node)
+        return jsonx_text(node, ret_text) ? wrong_value(type, shard, piece, err) : 0;
+    *ret_text = type->default_value;
+    return *ret_text ? 0 : no_value(type, shard, piece, err);
+}
+
+/* ---- Any field. ---- */
+
+int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
+                 const struct shard *shard, const struct view_piece *piece, struct err *err)
+{
+    struct loader *loader = worker->loader;
+    const struct loader_field *type = &loader->options.fields[field];
+    if (!field_is_ragged(type))
+        return decode_scalar(worker, slot, item, field, shard, piece, err);
+    struct npy npy = {.shape = {piece->want_bytes}};
+    int status = 0;
+    if (type->path || !piece->field.present) {
+        const char *text;
+        status = find_text(worker, type, shard, piece, &text, err);
+        npy.shape[0] = status ? 0 : strlen(text);
+        return status ? status
+                      : ragged_store(loader, slot, item, field, text, npy.shape[0], npy.shape, err);
+    }
+    if (type->decode == LOADER_FIELD_STR)
+        status = check_utf8(shard, piece, err);
+    if (type->decode == LOADER_FIELD_ARRAY)
+        status = decode_array(type, shard, piece, &npy, err);
+    if (status)
+        return status;
+    return ragged_store(loader, slot, item, field, view_data(piece) + npy.header_bytes,
+                        piece->want_bytes - npy.header_bytes, npy.shape, err);
+}
