@@ -9,7 +9,9 @@
 #include <string.h>
 
 static const char *const decode_names[] = {
-    [LOADER_FIELD_BYTES] = "bytes", [LOADER_FIELD_STR] = "str", [LOADER_FIELD_ARRAY] = "array"};
+    [LOADER_FIELD_BYTES] = "bytes", [LOADER_FIELD_STR] = "str", [LOADER_FIELD_ARRAY] = "array",
+    [LOADER_FIELD_INT] = "int",     [LOADER_FIELD_F32] = "f32", [LOADER_FIELD_F64] = "f64",
+    [LOADER_FIELD_BOOL] = "bool"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
 /* One --field. */

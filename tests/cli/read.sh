@@ -438,7 +438,7 @@ PYTHON
 values_come_from_json() {
   make_records
   local fields=(--field 'i={from: json, path: "$.a.b[0]", decode: int, default: -1}' --field 'x={from: json, path: "$.a.b[1]", decode: f32, default: 1e-3}'
-    --field "t={from: json, path: \$['t'], decode: str, default: none}" --field 'g={from: json, path: $.good, decode: bool, default: false}')
+    --field "t={from: json, path: \"\$['t']\", decode: str, default: none}" --field 'g={from: json, path: $.good, decode: bool, default: false}')
   millrace read records/r.tar "${fields[@]}" --order sequential --count 10 --print json --out records/values --quiet >lines
   same "$(sed -n 8p lines)" '{"position":7,"dataset":0,"epoch":0,"sample":7,"key":"k07","fields":{"i":7,"x":1.75,"t":"é7","g":true}}'
   same "$(sed -n 9p lines)" '{"position":8,"dataset":0,"epoch":0,"sample":8,"key":"k08","fields":{"i":-1,"x":0.0010000000474974513,"t":"none","g":false}}'
