@@ -3,8 +3,8 @@
  *
  *     reader -> queue of items -> [workers] -> slot complete -> consumer
  *
- * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of options.fields,
- * substitute.c replaces a bad sample, mixup_batch.c mixes images.
+ * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of
+ * options.fields, substitute.c replaces a bad sample, mixup_batch.c mixes images.
  *
  * The loader's mutex guards fields marked G: a worker finishes items, updates their slots and
  * takes the next items in one critical section.
