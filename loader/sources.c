@@ -233,8 +233,7 @@ bool loader_sources_outgrow_memory(const struct loader *loader)
     if (limits.memory_bytes > 0)
         available = bytes_min(available, limits.memory_bytes);
     for (uint32_t i = 0; i < loader->sources_count; i++)
-        for (uint64_t k = 0; k < loader->sources[i].dataset->shards_count; k++)
-            bytes += loader->sources[i].dataset->shards[k].file_bytes;
+        bytes += dataset_file_bytes(loader->sources[i].dataset);
     return bytes > available / 2;
 }
 

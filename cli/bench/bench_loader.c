@@ -287,14 +287,12 @@ static bool has_photos(const struct dataset *dataset)
 static int read_description(struct bench_loader *bench, struct io *io, struct err *err)
 {
     struct dataset *dataset;
-    uint64_t bytes = 0;
     int status = dataset_open(io, bench->dataset, &dataset, err);
     if (status)
         return status;
-    for (uint64_t i = 0; i < dataset->shards_count; i++)
-        bytes += dataset->shards[i].file_bytes;
     bench->samples = dataset->samples;
-    bench->sample_bytes = (double)bytes / (double)(dataset->samples ? dataset->samples : 1);
+    bench->sample_bytes =
+        (double)dataset_file_bytes(dataset) / (double)(dataset->samples ? dataset->samples : 1);
     bench->decode = dataset->text.element[0] ? LOADER_TOKENS
                     : has_photos(dataset)    ? LOADER_IMAGE
                                              : LOADER_BYTES;

@@ -41,13 +41,10 @@ int inspect_dataset(struct inspection *in, const char *path)
     int status = dataset_open(in->io, path, &dataset, in->err);
     if (status)
         return status;
-    uint64_t file_bytes = 0;
-    for (uint64_t i = 0; i < dataset->shards_count; i++)
-        file_bytes += dataset->shards[i].file_bytes;
     jsonx_write_string(json, "path", path);
     jsonx_write_u64(json, "samples_count", dataset->samples);
     jsonx_write_u64(json, "shards_count", dataset->shards_count);
-    jsonx_write_u64(json, "total_bytes", file_bytes);
+    jsonx_write_u64(json, "total_bytes", dataset_file_bytes(dataset));
     jsonx_write_u64(json, "mean_sample_bytes", dataset->mean_sample_bytes);
     jsonx_write_hex64(json, "fingerprint", dataset->fingerprint);
     jsonx_begin_array(json, "fields");

@@ -54,11 +54,9 @@ static void show_facts(struct str *out, const struct source *source)
     const struct survey *survey = &source->survey;
     const struct dataset *dataset = source->dataset;
     char size[STR_SIZE_BYTES];
-    uint64_t bytes = 0, file_bytes = 0;
+    uint64_t bytes = 0, file_bytes = dataset ? dataset_file_bytes(dataset) : 0;
     for (uint32_t i = 0; i < survey->fields_count; i++)
         bytes += survey->fields[i].bytes;
-    for (uint64_t i = 0; dataset && i < dataset->shards_count; i++)
-        file_bytes += dataset->shards[i].file_bytes;
     page_facts_begin(out, "Summary");
     page_fact(out, "samples", "%" PRIu64, dataset ? dataset->samples : survey->samples);
     if (dataset) {

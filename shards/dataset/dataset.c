@@ -29,6 +29,14 @@ void dataset_close(struct dataset *dataset)
     free(dataset);
 }
 
+uint64_t dataset_file_bytes(const struct dataset *dataset)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        bytes += dataset->shards[i].file_bytes;
+    return bytes;
+}
+
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
 {
     for (uint32_t i = 0; i < dataset->fields_count; i++)

@@ -104,6 +104,8 @@ int dataset_open_shard(struct io *io, const struct dataset *dataset, uint64_t sh
  * page_cache_drop. */
 int dataset_drop_cache(struct io *io, const char *path, struct err *err);
 
+uint64_t dataset_file_bytes(const struct dataset *dataset); /* of all shards; below 2^63 */
+
 /* name: not NUL-terminated. */
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);
 

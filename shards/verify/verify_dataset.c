@@ -245,9 +245,7 @@ int verify_dataset(struct io *io, const struct dataset *dataset,
                    const struct verify_options *options, struct verify_result *result,
                    struct err *err)
 {
-    uint64_t bytes_total = 0, bytes_before = 0;
-    for (uint64_t i = 0; i < dataset->shards_count; i++)
-        bytes_total += dataset->shards[i].file_bytes;
+    uint64_t bytes_total = dataset_file_bytes(dataset), bytes_before = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         char path[IO_PATH_BYTES_MAX];
         struct verification v = {
