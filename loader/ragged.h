@@ -76,6 +76,9 @@ void ragged_free(struct batch_memory *memory);
  * substitute stored. -ENOBUFS: substitutes need too much memory; -ENOMEM. */
 int ragged_store(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
                  const void *values, uint64_t bytes, const uint64_t *shape, struct err *err);
+/* Frees the item's values that are outside the memories: those of a substitute. ragged_finish does
+ * it too. */
+void ragged_clear(struct loader *loader, struct load_slot *slot, uint32_t item);
 /* Adds the fields to the batch once all items are decoded. Takes the mutex if some are substitutes.
  * Errors as above. */
 int ragged_finish(struct loader *loader, struct load_slot *slot, struct err *err);

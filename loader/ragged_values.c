@@ -48,12 +48,10 @@ int ragged_store(struct loader *loader, struct load_slot *slot, uint32_t item, u
     return 0;
 }
 
-/* Frees substitutes' values. */
-static void clear(struct loader *loader, struct load_slot *slot)
+void ragged_clear(struct loader *loader, struct load_slot *slot, uint32_t item)
 {
-    for (uint32_t i = 0; i < slot->batch.items_count; i++)
-        for (uint32_t f = 0; f < loader->options.fields_count; f++)
-            free_own(loader, ragged_place(loader, slot, i, f));
+    for (uint32_t f = 0; f < loader->options.fields_count; f++)
+        free_own(loader, ragged_place(loader, slot, item, f));
 }
 
 /* Moves the values of all items together, fills in offsets and shapes, and returns the bytes of all
@@ -137,6 +135,8 @@ int ragged_finish(struct loader *loader, struct load_slot *slot, struct err *err
     for (uint32_t f = 0; !status && f < loader->options.fields_count; f++)
         if (field_is_ragged(&loader->options.fields[f]))
             status = finish_field(loader, slot, f, err);
-    clear(loader, slot);
+    for (uint32_t i = 0; i < slot->batch.items_count; i++)
+        if (slot->load_items[i].is_bad)
+            ragged_clear(loader, slot, i);
     return status;
 }

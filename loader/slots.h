@@ -76,7 +76,7 @@ struct load_slot {
 
 /* Sets up the items, without memories (slot_acquire_memory). */
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
-/* Releases shards and substitutes' memory. */
+/* Releases shards and the memory of substitutes. */
 void slot_clear(struct loader *loader, struct load_slot *slot);
 /* Requires the loader's mutex. Releases the chunks of the item's pieces. */
 void slot_release_chunks(struct loader *loader, struct load_slot *slot, uint32_t item);

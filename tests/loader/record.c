@@ -424,6 +424,25 @@ static void bad_fields_are_named(void **state)
     fixture_remove(&fixture);
 }
 
+/* All samples lack the array, so none replaces another, but each has stored its file by then, also
+ * outside the field's memory. Leak detection shows that it is freed. */
+static void values_of_failed_substitutes_are_freed(void **state)
+{
+    static const struct loader_field list[] = {
+        {.name = "file", .from = "jpg", .decode = LOADER_FIELD_BYTES},
+        {.name = "array", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_F64}};
+    for (uint64_t position = 0; position < 24; position += 4) {
+        struct loader_options options = fixture_loader_options(*state, LOADER_RECORD);
+        struct err err;
+        options.fields = list;
+        options.fields_count = 2;
+        options.order = ORDER_SEQUENTIAL;
+        options.position = position;
+        assert_int_equal(consume_until_error(&options, &err), -EBADMSG);
+        assert_non_null(strstr(err.what, "nor its"));
+    }
+}
+
 static void wrong_options_are_refused(void **state)
 {
     struct loader_field list[LOADER_FIELDS_MAX + 1] = {
@@ -612,6 +631,7 @@ int main(void)
         cmocka_unit_test(only_requested_fields_are_read),
         cmocka_unit_test(bad_fields_are_replaced),
         cmocka_unit_test(bad_fields_are_named),
+        cmocka_unit_test(values_of_failed_substitutes_are_freed),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(keeping_a_field_gives_enobufs_or_grows),
         cmocka_unit_test(a_large_field_uses_the_rest_of_the_memory),
