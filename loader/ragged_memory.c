@@ -64,7 +64,16 @@ int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err)
                : 0;
 }
 
-/* Returns the data. The memory keeps its event. */
+static void free_memory(struct batch_memory *memory)
+{
+    struct device *device = memory->loader->device;
+    if (memory->last_use)
+        device->ops->event_close(device, memory->last_use);
+    free(memory);
+}
+
+/* Returns the data. The memory keeps its event, to be used again. Substitutes allocate theirs each
+ * time, so it is not kept. */
 static void return_data(struct batch_memory *memory)
 {
     struct loader *loader = memory->loader;
@@ -77,8 +86,11 @@ static void return_data(struct batch_memory *memory)
                               memory->bytes);
     if (memory->origin == BATCH_MEMORY_IN_SPARE)
         memory_return_spare(&loader->memory, memory->bytes);
-    if (memory->origin == BATCH_MEMORY_OF_SUBSTITUTES)
+    if (memory->origin == BATCH_MEMORY_OF_SUBSTITUTES) {
         substitute_free(&loader->memory, NULL, memory->bytes);
+        free_memory(memory);
+        return;
+    }
     memory->next = loader->ragged.idle;
     loader->ragged.idle = memory;
 }
@@ -120,9 +132,7 @@ void ragged_close(struct loader *loader)
     while (pool->idle) {
         struct batch_memory *memory = pool->idle;
         pool->idle = memory->next;
-        if (memory->last_use)
-            device->ops->event_close(device, memory->last_use);
-        free(memory);
+        free_memory(memory);
     }
     if (pool->arena_memory)
         device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), pool->arena_memory,

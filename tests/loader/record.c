@@ -443,6 +443,46 @@ static void values_of_failed_substitutes_are_freed(void **state)
     }
 }
 
+static uint32_t list_count(const struct batch_memory *memory)
+{
+    uint32_t count = 0;
+    for (; memory; memory = memory->next)
+        count++;
+    return count;
+}
+
+/* Micro-batches with larger substitutes get other memory, which is not kept. */
+static void substitutes_do_not_add_up(void **state)
+{
+    (void)state;
+    static const struct loader_field list[] = {
+        {.name = "array", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_F32, .rank = 2},
+        {.name = "caption", .from = "txt", .decode = LOADER_FIELD_STR}};
+    struct fixture fixture;
+    make_defects(&fixture);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_RECORD);
+    const struct batch *batch;
+    struct loader *loader;
+    struct err err;
+    struct batch_memory *kept = NULL;
+    options.fields = list;
+    options.fields_count = 2;
+    options.bad_fraction_max = 1;
+    options.batches_ahead = 4;
+    options.epochs_max = 40;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        batch_memory_release(kept);
+        kept = batch_field_retain(&batch->fields[0]);
+        loader_release(loader, batch);
+    }
+    assert_true(loader_stats(loader).bad_samples_count >= 3 * 40);
+    loader_close(loader); /* ends the threads; the field keeps the lists */
+    assert_in_range(list_count(loader->ragged.idle) + list_count(loader->ragged.freed), 1, 24);
+    batch_memory_release(kept);
+    fixture_remove(&fixture);
+}
+
 static void wrong_options_are_refused(void **state)
 {
     struct loader_field list[LOADER_FIELDS_MAX + 1] = {
@@ -632,6 +672,7 @@ int main(void)
         cmocka_unit_test(bad_fields_are_replaced),
         cmocka_unit_test(bad_fields_are_named),
         cmocka_unit_test(values_of_failed_substitutes_are_freed),
+        cmocka_unit_test(substitutes_do_not_add_up),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(keeping_a_field_gives_enobufs_or_grows),
         cmocka_unit_test(a_large_field_uses_the_rest_of_the_memory),
