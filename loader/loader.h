@@ -127,7 +127,7 @@ enum {
 };
 
 /* What happens if the caller keeps the fields of so many released batches (batch_field_retain) that
- * no memory is left for the next. */
+ * no memory is left for the next, or if the ragged fields of a micro-batch exceed all memory. */
 enum loader_keep {
     LOADER_KEEP_ERROR, /* loader_next returns -ENOBUFS */
     LOADER_KEEP_GROW,  /* the loader allocates more, beyond memory_bytes, and logs a warning */
@@ -341,6 +341,7 @@ const struct batch_field *batch_field_named(const struct batch *batch, const cha
  *   otherwise  final, only loader_close may follow: -ETIMEDOUT, a bad sample (-EBADMSG) under
  *              LOADER_BAD_STOP, too many bad samples, an I/O error or missing shard (never
  *              substituted), or a sample or a micro-batch's ragged fields larger than the memory
+ *              (the latter only under LOADER_KEEP_ERROR)
  * Batches before the failing one are delivered first. */
 enum { LOADER_END = 0, LOADER_BATCH = 1 };
 int loader_next(struct loader *loader, const struct batch **ret_batch, struct err *err);

@@ -52,6 +52,8 @@ int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err)
 {
     struct ragged_pool *pool = &loader->ragged;
     struct device *device = loader->device;
+    for (uint32_t f = 0; f < loader->options.fields_count; f++)
+        pool->fields_count += field_is_ragged(&loader->options.fields[f]);
     pool->arena.capacity_bytes = arena_bytes; /* for ragged_close */
     if (arena_bytes == 0)
         return 0;
@@ -269,14 +271,15 @@ int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved,
     int status = 0;
     if (options->fields_count > 0)
         reclaim(loader, &is_unused);
+    bool grows_unused = is_unused && options->keep == LOADER_KEEP_GROW;
     for (uint32_t f = 0; !status && f < options->fields_count; f++) {
         if (!field_is_ragged(&options->fields[f]))
             continue;
         uint64_t bytes = ragged_values_offset(&options->fields[f], slot->batch.items_count) +
                          plan_places(loader, slot, f);
         all_bytes += bytes;
-        status =
-            alloc_field(loader, bytes, is_starved || is_unused, may_grow, &slot->ragged[f], err);
+        status = alloc_field(loader, bytes, is_starved || is_unused, may_grow || grows_unused,
+                             &slot->ragged[f], err);
     }
     if (!status)
         return 0;

@@ -39,19 +39,36 @@ static bool is_starved(const struct loader *loader)
     return loader->taken == loader->planned;
 }
 
+bool reader_may_grow(const struct loader *loader)
+{
+    return loader->options.keep == LOADER_KEEP_GROW && !loader->reader.lacks_memory &&
+           loader->planned - loader->taken < GROW_AHEAD;
+}
+
+/* Requires the mutex. True if the caller keeps ragged fields of released batches. */
+static bool keeps_ragged_fields(const struct loader *loader)
+{
+    uint64_t batches = loader->planned - loader->releases_count;
+    return loader->ragged.used_count > batches * loader->ragged.fields_count;
+}
+
+/* Requires the mutex. True if ragged fields of the next micro-batch may use memory beyond the
+ * budget. Fields of batches that the caller holds are no reason, unless it releases none of them
+ * and waits. */
+static bool may_grow_ragged(const struct loader *loader)
+{
+    return reader_may_grow(loader) && (keeps_ragged_fields(loader) ||
+                                       (is_starved(loader) && loader->consumer.is_waiting));
+}
+
 /* Requires the mutex. True if the next micro-batch found no memory for its ragged fields and would
  * not find any now. */
 static bool lacks_ragged_memory(const struct loader *loader)
 {
     const struct reader *reader = &loader->reader;
     return reader->ragged_releases == loader->ragged.releases_count &&
-           is_starved(loader) <= reader->ragged_was_starved;
-}
-
-bool reader_may_grow(const struct loader *loader)
-{
-    return loader->options.keep == LOADER_KEEP_GROW && !loader->reader.lacks_memory &&
-           loader->planned - loader->taken < GROW_AHEAD;
+           is_starved(loader) <= reader->ragged_was_starved &&
+           may_grow_ragged(loader) <= reader->ragged_could_grow;
 }
 
 bool reader_can_begin_slot(const struct loader *loader)
@@ -114,7 +131,7 @@ struct plan_snapshot {
     uint64_t releases_count, ragged_releases;
     uint64_t gap_bytes_max;
     enum open_files_fraction share;
-    bool is_starved, may_grow;
+    bool is_starved, may_grow; /* for ragged fields */
 };
 
 /* Postpones a micro-batch that ran out of files until an earlier one is released or its share
@@ -141,8 +158,8 @@ static bool defer_slot(struct loader *loader, struct load_slot *slot,
     return true;
 }
 
-/* Postpones a micro-batch without memory for its ragged fields until an earlier one is released, or
- * until none is ahead of the consumer. */
+/* Postpones a micro-batch without memory for its ragged fields until an earlier one is released,
+ * until none is ahead of the consumer, or until it may grow the loader. */
 static void defer_without_memory(struct loader *loader, struct load_slot *slot,
                                  const struct plan_snapshot *before, const struct err *why)
 {
@@ -152,8 +169,10 @@ static void defer_without_memory(struct loader *loader, struct load_slot *slot,
     pthread_mutex_lock(&loader->mutex);
     reader->ragged_releases = before->ragged_releases;
     reader->ragged_was_starved = before->is_starved;
+    reader->ragged_could_grow = before->may_grow;
     reader->state = reader_can_begin_slot(loader) ? READER_RUNNING : READER_NO_SLOT;
-    if (reader->state == READER_NO_SLOT && is_starved(loader)) {
+    if (reader->state == READER_NO_SLOT && is_starved(loader) &&
+        loader->options.keep == LOADER_KEEP_ERROR) {
         reader->lacks_memory = true;
         reader->lacks_memory_err = *why;
         pthread_cond_signal(&loader->consumer.wake);
@@ -233,7 +252,7 @@ bool reader_begin_slot(struct loader *loader)
                                          .gap_bytes_max = inline_decode_gap_bytes_max(reader),
                                          .share = next_files_share(loader),
                                          .is_starved = is_starved(loader),
-                                         .may_grow = reader_may_grow(loader)};
+                                         .may_grow = may_grow_ragged(loader)};
     bool grows = !batch_memories_are_available(loader);
     chunk_pool_reclaim(&reader->chunks);
     pthread_mutex_unlock(&loader->mutex);

@@ -72,9 +72,10 @@ struct reader {
     uint64_t emfile_releases;
     enum open_files_fraction emfile_share;
     /* G: ragged.releases_count when the ragged fields of the next micro-batch found no memory (or
-     * UINT64_MAX), and whether a micro-batch was ahead of the consumer */
+     * UINT64_MAX), whether no micro-batch was ahead of the consumer, and whether memory beyond the
+     * budget was allowed */
     uint64_t ragged_releases;
-    bool ragged_was_starved;
+    bool ragged_was_starved, ragged_could_grow;
     /* G: set while the consumer waits and its batches hold the memory of the next read, or no more
      * can be allocated, until one is released */
     bool lacks_memory;

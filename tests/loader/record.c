@@ -572,6 +572,34 @@ static void keeping_a_field_gives_enobufs_or_grows(void **state)
     }
 }
 
+static void count_growth(void *context, enum log_level level, const char *line)
+{
+    int *count = context;
+    *count += level == LOG_WARN && strstr(line, "beyond its memory budget");
+}
+
+/* Micro-batches that are larger than the mean wait for earlier ones instead. */
+static void a_loader_does_not_grow_if_nothing_is_kept(void **state)
+{
+    for (uint64_t micro = 1; micro <= 12; micro++) {
+        struct loader_options options = record_options(*state, LOADER_RECORD);
+        struct delivery expected, delivered;
+        int growths = 0;
+        const struct log log = {.write = count_growth, .context = &growths};
+        options.batching = (struct batching){.global = 2 * micro, .micro = micro, .ranks = 1};
+        consume_all(&options, &expected, NULL, NULL);
+        options.batches_ahead = 2 + micro % 3;
+        options.memory_bytes = fixture_memory_for_long_reads(&options, 0) + (64 << 10);
+        options.keep = LOADER_KEEP_GROW;
+        options.log = &log;
+        consume_all(&options, &delivered, NULL, NULL);
+        assert_true(delivered.hash == expected.hash);
+        assert_int_equal(growths, 0);
+        delivery_free(&expected);
+        delivery_free(&delivered);
+    }
+}
+
 /* One sample's field is larger than the arena for fields, and then than all memory. */
 static void a_large_field_uses_the_rest_of_the_memory(void **state)
 {
@@ -675,6 +703,7 @@ int main(void)
         cmocka_unit_test(substitutes_do_not_add_up),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(keeping_a_field_gives_enobufs_or_grows),
+        cmocka_unit_test(a_loader_does_not_grow_if_nothing_is_kept),
         cmocka_unit_test(a_large_field_uses_the_rest_of_the_memory),
         cmocka_unit_test(memory_is_not_reused_before_its_last_use_ends),
         cmocka_unit_test(a_batch_outlives_its_loader),
