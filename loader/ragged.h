@@ -73,6 +73,9 @@ int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved,
 /* Requires the mutex. Takes memory without references. */
 void ragged_free(struct batch_memory *memory);
 
+/* Requires the mutex. Returns the slot's part of ragged_pool.spare_bytes. */
+uint64_t ragged_spare_bytes(const struct loader *loader, const struct load_slot *slot);
+
 /* Stores an item's values of a field. shape: item_rank dimensions. Replaces what a failed
  * substitute stored. -ENOBUFS: substitutes need too much memory; -ENOMEM. */
 int ragged_store(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,

@@ -155,6 +155,15 @@ void ragged_free(struct batch_memory *memory)
     pool->freed = memory;
 }
 
+uint64_t ragged_spare_bytes(const struct loader *loader, const struct load_slot *slot)
+{
+    uint64_t bytes = 0;
+    for (uint32_t f = 0; f < loader->options.fields_count; f++)
+        if (slot->ragged[f] && slot->ragged[f]->origin == BATCH_MEMORY_IN_SPARE)
+            bytes += slot->ragged[f]->bytes;
+    return bytes;
+}
+
 static struct batch_memory *take_idle(struct loader *loader)
 {
     struct ragged_pool *pool = &loader->ragged;

@@ -5,8 +5,8 @@
  * It blocks if no more micro-batches may begin, the arena is full, or everything is planned; then
  * it waits for reads in flight or, without any, for memory. A read that the arena can never hold
  * (because it is larger, or a waiting consumer holds the arena) gets memory from the rest of the
- * budget. If that is too small, the run ends with an error, or, if the consumer holds batches in
- * the arena, loader_next fails until one is released.
+ * budget. If that is too small, the run ends with an error, or, if the consumer holds batches or
+ * fields there, loader_next fails until one is released.
  */
 #include "loader/state.h"
 
@@ -203,12 +203,16 @@ static bool is_stuck(struct loader *loader)
     return loader->released == slot_number(loader, first_unissued_slot(loader));
 }
 
-/* Requires the mutex. True if the consumer's batches hold part of the arena, or of the budget
- * outside it. */
-static bool is_memory_held(const struct loader *loader)
+/* Requires the mutex and unissued chunks. True if a release will free part of the arena, or of the
+ * budget outside it: that of a field, or of a batch before the first that waits for a chunk. */
+static bool is_memory_held(struct loader *loader)
 {
-    return loader->taken > loader->released &&
-           (loader->options.decode == LOADER_BYTES || loader->ragged.spare_bytes > 0);
+    uint64_t bytes = 0; /* of batches that cannot be released */
+    if (loader->options.decode == LOADER_BYTES)
+        return loader->taken > loader->released;
+    for (uint64_t i = slot_number(loader, first_unissued_slot(loader)); i < loader->planned; i++)
+        bytes += ragged_spare_bytes(loader, loader_slot(loader, i));
+    return loader->ragged.spare_bytes > bytes;
 }
 
 /* Requires the mutex. -ENOBUFS: the rest of the budget is too small. */
@@ -222,13 +226,13 @@ static int alloc_outside_arena(struct loader *loader, struct load_chunk *chunk, 
         return status;
     bool is_held = is_memory_held(loader);
     err_set(err, -ENOBUFS,
-            is_held ? "the batches held by the consumer fill the loader's memory"
+            is_held ? "the batches or fields held by the consumer fill the loader's memory"
                     : "a sample or micro-batch does not fit the loader's memory");
     err_at(err, shard->path, (int64_t)chunk->request.offset);
     err_expected(err, "space for a read of %zu bytes", chunk->request.bytes);
     err_found(err, "read-ahead of %" PRIu64 " bytes in total, and %" PRIu64 " outside it",
               loader->memory.arena.capacity_bytes, spare_bytes);
-    err_advise(err, is_held ? "release batches earlier or give the loader more memory"
+    err_advise(err, is_held ? "release them earlier or give the loader more memory"
                             : "give the loader more memory or use a smaller micro-batch");
     return -ENOBUFS;
 }
@@ -263,10 +267,12 @@ static void wait_until_unblocked(struct loader *loader)
                 reader->unissued.first = NULL;
                 continue;
             }
-            /* not the end: the consumer, or another thread, may release a batch */
-            reader->lacks_memory = true;
-            reader->lacks_memory_err = err;
-            pthread_cond_signal(&loader->consumer.wake);
+            /* not the end: the consumer, or another thread, may release a batch or field */
+            if (loader->taken == slot_number(loader, first_unissued_slot(loader))) {
+                reader->lacks_memory = true;
+                reader->lacks_memory_err = err;
+                pthread_cond_signal(&loader->consumer.wake);
+            }
         }
         uint64_t began_ns = trace_begin(reader->track);
         reader->is_waiting = true;

@@ -631,6 +631,62 @@ static void a_large_field_uses_the_rest_of_the_memory(void **state)
     fixture_remove(&fixture);
 }
 
+/* Takes all batches and keeps an oversized field until loader_next demands its release. Returns the
+ * number of items. */
+static uint32_t keep_large_field(const struct loader_options *options, uint64_t large_bytes)
+{
+    struct batch_memory *kept = NULL;
+    const struct batch *batch;
+    struct loader *loader;
+    struct err err;
+    uint32_t items = 0;
+    int status;
+    assert_ok(loader_open(options, &loader, &err), &err);
+    while ((status = loader_next(loader, &batch, &err)) != LOADER_END) {
+        if (status == -ENOBUFS && kept) {
+            batch_memory_release(kept);
+            kept = NULL;
+            continue;
+        }
+        assert_ok(status < 0 ? status : 0, &err);
+        if (!kept && batch->fields[0].shape[0] > large_bytes)
+            kept = batch_field_retain(&batch->fields[0]);
+        items += batch->items_count;
+        loader_release(loader, batch);
+    }
+    batch_memory_release(kept);
+    loader_close(loader);
+    return items;
+}
+
+/* The field of an oversized sample is kept until the sample's next epoch, which then lacks memory
+ * for the field or, with more memory, for the read. */
+static void a_kept_large_field_delays_the_next(void **state)
+{
+    (void)state;
+    static const struct loader_field file = {
+        .name = "file", .from = "jpg", .decode = LOADER_FIELD_BYTES};
+    enum { COUNT = 40, EPOCHS = 3 };
+    struct fixture_options made = fixture_options_default(COUNT);
+    struct fixture fixture;
+    made.samples_per_shard = COUNT / 2;
+    made.oversized_sample = COUNT - 10;
+    made.oversized_bytes = 6 << 20;
+    made.pad_bytes = 1 << 20; /* too much to stay in memory */
+    fixture_make_images(&fixture, &made);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_RECORD);
+    options.fields = &file;
+    options.fields_count = 1;
+    options.batches_ahead = 2;
+    options.order = ORDER_SEQUENTIAL;
+    options.epochs_max = EPOCHS;
+    for (uint64_t mib = 16; mib <= 22; mib += 2) {
+        options.memory_bytes = mib << 20;
+        assert_int_equal(keep_large_field(&options, made.oversized_bytes), EPOCHS * COUNT);
+    }
+    fixture_remove(&fixture);
+}
+
 static void memory_is_not_reused_before_its_last_use_ends(void **state)
 {
     struct loader_options options = record_options(*state, LOADER_RECORD);
@@ -705,6 +761,7 @@ int main(void)
         cmocka_unit_test(keeping_a_field_gives_enobufs_or_grows),
         cmocka_unit_test(a_loader_does_not_grow_if_nothing_is_kept),
         cmocka_unit_test(a_large_field_uses_the_rest_of_the_memory),
+        cmocka_unit_test(a_kept_large_field_delays_the_next),
         cmocka_unit_test(memory_is_not_reused_before_its_last_use_ends),
         cmocka_unit_test(a_batch_outlives_its_loader),
     };
