@@ -483,6 +483,31 @@ static void substitutes_do_not_add_up(void **state)
     fixture_remove(&fixture);
 }
 
+/* Its samples are bad; the sizes of fields are estimated without it. */
+static void the_first_shard_may_be_damaged(void **state)
+{
+    (void)state;
+    static const int kept_bytes[] = {0, 100, 2000, 30000};
+    for (size_t i = 0; i < sizeof kept_bytes / sizeof kept_bytes[0]; i++) {
+        struct fixture fixture;
+        struct delivery delivered;
+        struct loader_stats stats;
+        struct fixture_options made = fixture_options_default(SAMPLES);
+        made.with_record = true;
+        fixture_make_images(&fixture, &made);
+        assert_int_equal(test_run("chmod u+w '%s/shard-000000.tar' && "
+                                  "truncate -s %d '%s/shard-000000.tar'",
+                                  fixture.folder, kept_bytes[i], fixture.folder),
+                         0);
+        struct loader_options options = record_options(&fixture, LOADER_RECORD);
+        options.bad_fraction_max = 1;
+        assert_int_equal(check_all(&options, &delivered, &stats), SAMPLES);
+        assert_int_equal(stats.bad_samples_count, made.samples_per_shard);
+        delivery_free(&delivered);
+        fixture_remove(&fixture);
+    }
+}
+
 static void wrong_options_are_refused(void **state)
 {
     struct loader_field list[LOADER_FIELDS_MAX + 1] = {
@@ -757,6 +782,7 @@ int main(void)
         cmocka_unit_test(bad_fields_are_named),
         cmocka_unit_test(values_of_failed_substitutes_are_freed),
         cmocka_unit_test(substitutes_do_not_add_up),
+        cmocka_unit_test(the_first_shard_may_be_damaged),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(keeping_a_field_gives_enobufs_or_grows),
         cmocka_unit_test(a_loader_does_not_grow_if_nothing_is_kept),
