@@ -261,7 +261,7 @@ struct loader_options loader_options_default(void);
 /* Opens a loader. Returns -EINVAL with advice if options contradict each other or the dataset, if
  * the datasets of a mix disagree, or if memory is too small; or the error from opening a dataset.
  * Shards are opened on first use, except text shards whose member lengths dataset.json lacks
- * (windows.h). */
+ * (windows.h) and, with options.fields, the first shard of each dataset (field sizes). */
 int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err);
 /* Cancels reads in flight, waits for those that cannot be cancelled, and joins all threads. What
  * unreleased batches and fields need stays until their release, except that options.device and

@@ -284,7 +284,6 @@ static void free_contents(struct loader *loader)
 /* What fields need as long as one is held. */
 static void free_shell(struct loader *loader)
 {
-    ragged_close(loader);
     device_close(loader->own_device);
     free(loader->fields_memory);
     pthread_mutex_destroy(&loader->memory.mutex);
@@ -297,6 +296,7 @@ void loader_unlock_after_release(struct loader *loader)
     bool holds_batches = loader->taken > loader->releases_count, holds_fields = true;
     if (loader->is_closed) {
         batch_memories_free(loader);
+        ragged_free_unused(loader);
         holds_fields = loader->memories[BATCH_MEMORY_LARGE].count > 0 ||
                        loader->memories[BATCH_MEMORY_SMALL].count > 0 ||
                        loader->ragged.used_count > 0;

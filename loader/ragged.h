@@ -59,8 +59,9 @@ uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items);
 
 /* Allocates the arena; 0 bytes: there are no ragged fields. -ENOMEM. */
 int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err);
-/* Frees everything. Requires that no memory has references. */
-void ragged_close(struct loader *loader);
+/* After loader_close; requires the mutex. Frees what was released, and the arena once no memory has
+ * references. */
+void ragged_free_unused(struct loader *loader);
 
 /* Reclaims what the caller released; ragged_alloc does it first. */
 void ragged_reclaim(struct loader *loader);

@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,7 +53,7 @@ int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err)
     struct device *device = loader->device;
     for (uint32_t f = 0; f < loader->options.fields_count; f++)
         pool->fields_count += field_is_ragged(&loader->options.fields[f]);
-    pool->arena.capacity_bytes = arena_bytes; /* for ragged_close */
+    pool->arena.capacity_bytes = arena_bytes; /* for ragged_free_unused */
     if (arena_bytes == 0)
         return 0;
     int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), arena_bytes,
@@ -124,13 +123,14 @@ void ragged_reclaim(struct loader *loader)
     reclaim(loader, &is_unused);
 }
 
-void ragged_close(struct loader *loader)
+void ragged_free_unused(struct loader *loader)
 {
     struct ragged_pool *pool = &loader->ragged;
     struct device *device = loader->device;
-    assert(pool->used_count == 0);
     return_list(pool->freed);
     pool->freed = NULL;
+    if (pool->used_count > 0)
+        return;
     while (pool->idle) {
         struct batch_memory *memory = pool->idle;
         pool->idle = memory->next;

@@ -57,8 +57,8 @@ static bool keeps_ragged_fields(const struct loader *loader)
  * and waits. */
 static bool may_grow_ragged(const struct loader *loader)
 {
-    return reader_may_grow(loader) && (keeps_ragged_fields(loader) ||
-                                       (is_starved(loader) && loader->consumer.is_waiting));
+    return reader_may_grow(loader) &&
+           (keeps_ragged_fields(loader) || (is_starved(loader) && loader->consumer.is_waiting));
 }
 
 /* Requires the mutex. True if the next micro-batch found no memory for its ragged fields and would

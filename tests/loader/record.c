@@ -456,7 +456,11 @@ static void substitutes_do_not_add_up(void **state)
 {
     (void)state;
     static const struct loader_field list[] = {
-        {.name = "array", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_F32, .rank = 2},
+        {.name = "array",
+         .from = "npy",
+         .decode = LOADER_FIELD_ARRAY,
+         .dtype = DTYPE_F32,
+         .rank = 2},
         {.name = "caption", .from = "txt", .decode = LOADER_FIELD_STR}};
     struct fixture fixture;
     make_defects(&fixture);
@@ -768,6 +772,31 @@ static void a_batch_outlives_its_loader(void **state)
     delivery_free(&after);
 }
 
+/* After loader_close, a kept label holds none of the fields' memory. */
+static void a_kept_label_outlives_the_memory_of_fields(void **state)
+{
+    static const char *const names[] = {"label", "caption"};
+    for (int i = 0; i < 2; i++) {
+        struct loader_options options = record_options(*state, LOADER_IMAGE);
+        const struct batch *batch;
+        struct loader *loader;
+        struct device *device;
+        struct err err;
+        late_device_open(&device);
+        options.device = device;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        assert_int_equal(loader_next(loader, &batch, &err), LOADER_BATCH);
+        struct batch_memory *kept = batch_field_retain(batch_field_named(batch, names[i]));
+        loader_release(loader, batch);
+        loader_close(loader);
+        assert_true((late_device_used_bytes(device) > 4096) == (i == 1));
+        assert_true(late_device_used_bytes(device) > 0);
+        batch_memory_release(kept);
+        assert_int_equal(late_device_used_bytes(device), 0);
+        device_close(device);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -790,6 +819,7 @@ int main(void)
         cmocka_unit_test(a_kept_large_field_delays_the_next),
         cmocka_unit_test(memory_is_not_reused_before_its_last_use_ends),
         cmocka_unit_test(a_batch_outlives_its_loader),
+        cmocka_unit_test(a_kept_label_outlives_the_memory_of_fields),
     };
     return cmocka_run_group_tests(tests, make_records, fixture_tear_down);
 }
