@@ -12,8 +12,9 @@
  *
  * The memory comes from an arena. If that is full, the micro-batch waits until earlier ones are
  * released. If there is none to wait for, or only those that the caller holds, it gets memory from
- * the rest of the budget; if that is too small, beyond it (options.keep). The caller's memory is in use until the reader's thread reclaims it,
- * after the streams that used it (batch_memory_record_stream).
+ * the rest of the budget; if that is too small, beyond it (options.keep). The caller's memory is in
+ * use until the reader's thread reclaims it, after the streams that used it
+ * (batch_memory_record_stream).
  *
  * The loader's mutex guards fields marked G; the reader's thread owns all others, and after
  * loader_close, the holder of the mutex.
@@ -67,8 +68,9 @@ void ragged_free_unused(struct loader *loader);
 void ragged_reclaim(struct loader *loader);
 /* Allocates the memory of a slot whose items are planned, which slot_release_memory releases.
  * is_starved: no micro-batch is ahead of the consumer. may_grow: memory beyond the budget may be
- * allocated; with LOADER_KEEP_GROW, also if no other micro-batch has memory. -EAGAIN: no memory until another release; -ENOBUFS: never; -ENOMEM. The detail of
- * -EAGAIN is for a consumer that waits. */
+ * allocated; with LOADER_KEEP_GROW, also if no other micro-batch has memory. -EAGAIN: no memory
+ * until another release; -ENOBUFS: never; -ENOMEM. The detail of -EAGAIN is for a consumer that
+ * waits. */
 int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved, bool may_grow,
                  struct err *err);
 /* Requires the mutex. Takes memory without references. */
