@@ -72,7 +72,7 @@ static uint64_t gather(const struct loader *loader, struct load_slot *slot, uint
             memset(shape, 0, rank * sizeof *shape);
             continue;
         }
-        memcpy(shape, shapes_of(from, items) + (uint64_t)i * rank, rank * sizeof *shape);
+        memmove(shape, shapes_of(from, items) + (uint64_t)i * rank, rank * sizeof *shape);
         memmove(to->data + values_at + at,
                 place->own ? place->own : from->data + values_at + place->at, place->bytes);
         at += place->bytes;
