@@ -88,8 +88,12 @@ static void describe_bad_item(const struct loader *loader, const struct load_slo
     const struct batch_item *item = &slot->items[i];
     char path[IO_PATH_BYTES_MAX] = "";
     shard_cache_path(loader->cache, load->location.shard, path, NULL);
-    err_set(err, -EBADMSG, "sample \"%.*s\" cannot be used: %s",
-            (int)bytes_min(item->key_bytes, 80), item->key ? item->key : "", load->reason);
+    if (item->key)
+        err_set(err, -EBADMSG, "sample \"%.*s\" cannot be used: %s",
+                (int)bytes_min(item->key_bytes, 80), item->key, load->reason);
+    else
+        err_set(err, -EBADMSG, "sample %" PRIu64 " cannot be used: %s", item->ref.sample,
+                load->reason);
     err_at(err, path, load->bad_offset);
     err_advise(
         err,

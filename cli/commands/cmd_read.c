@@ -473,9 +473,9 @@ static const char *const examples[] = {
     "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
     "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
     "millrace read shards --order sequential --count 5 -o first-five",
-    "millrace read shards --field 'caption={from: txt, decode: str}' --print json",
-    "millrace read shards --field 'score={from: json, path: $.score, decode: f32, default: 0}' "
-    "--print json",
+    "millrace read captions.tar --field 'caption={from: txt, decode: str}' --print json",
+    "millrace read captions.tar --field "
+    "'score={from: json, path: $.score, decode: f32, default: 0}' --print json",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",

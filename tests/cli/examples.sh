@@ -18,13 +18,20 @@ run_examples() { # VERB...
   mapfile -t commands < <(millrace $@ --help | sed -n '/^examples:/,$p' | sed -e ':a' -e '/ \\$/{N;s/ \\\n */ /;ba' -e '}' | sed -n 's/^  millrace //p')
   [[ ${#commands[@]} -gt 0 ]] || fail "no examples of $*"
   for command in "${commands[@]}"; do
-    # shellcheck disable=SC2086
-    same "$(status_of millrace $command)" 0 "status of: millrace $command ($(cat errors))"
+    same "$(eval "status_of millrace $command")" 0 "status of: millrace $command ($(cat errors))"
   done
 }
 
 examples_of_convert_dataset_work() { run_examples convert dataset; }
-examples_of_read_work() { run_examples read; }
+examples_of_read_work() {
+  mkdir captions
+  for i in {1..20}; do
+    printf 'photo %d' "$i" >"captions/$i.txt"
+    printf '{"score":%d.5}' "$i" >"captions/$i.json"
+  done
+  tar -C captions -cf captions.tar --sort=name .
+  run_examples read
+}
 examples_of_train_work() { run_examples train; }
 outside_a_launcher() {
   command -v mpirun >/dev/null && [[ -n ${MPI:-} ]] || skip "there is no MPI"

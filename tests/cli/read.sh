@@ -346,6 +346,15 @@ flipped_bits_give_the_same_bad_samples_every_time() {
   grep -q 'CRC32C' errors
 }
 
+a_replaced_shard_is_a_bad_sample_by_number() {
+  cp -r shards replaced
+  cp replaced/shard-000000.tar replaced/shard-000001.tar
+  same "$(status_of millrace read replaced)" 1
+  one_line errors
+  grep -Eq 'sample [0-9]+ cannot be used: the shard does not match dataset.json.*replaced/shard-000001.tar' errors
+  rm -r replaced
+}
+
 a_slow_disk_does_not_change_what_is_delivered() {
   millrace read shards --print keys --quiet >keys
   millrace read shards --print keys --json --fault read:delay=30ms%50 2>summary | cmp keys -
@@ -488,7 +497,7 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   ranks_share_a_mix_without_gaps_or_repeats out_separates_the_datasets_of_a_mix wrong_mixes_are_refused quality_reports_batch_mixing quality_reads_no_samples dropping_the_cache_is_not_subject_to_faults \
   a_text_window_is_named_by_member_and_number \
   a_closed_pipe_is_not_reported_as_an_error a_full_disk_behind_stdout_is_an_error \
-  a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time \
+  a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time a_replaced_shard_is_a_bad_sample_by_number \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
   only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields wrong_fields_are_wrong_usage
