@@ -147,11 +147,9 @@ static int no_value(const struct loader_field *type, const struct shard *shard,
     return -EBADMSG;
 }
 
-/* Finds the field's value. Fields from the same document parse it once per item. Returns NULL if
- * there is none, or null. */
-static int find_value(struct load_worker *worker, const struct loader_field *type,
-                      const struct shard *shard, const struct view_piece *piece,
-                      const struct json_t **ret_node, struct err *err)
+int field_find_value(struct load_worker *worker, const char *path, const struct shard *shard,
+                     const struct view_piece *piece, const struct json_t **ret_node,
+                     struct err *err)
 {
     const uint8_t *text = view_data(piece);
     if (!worker->document || worker->document_text != text) {
@@ -163,8 +161,7 @@ static int find_value(struct load_worker *worker, const struct loader_field *typ
             return status;
         worker->document_text = text;
     }
-    struct json_t *node =
-        type->path ? jsonx_path_find(worker->document, type->path) : worker->document;
+    struct json_t *node = path ? jsonx_path_find(worker->document, path) : worker->document;
     *ret_node = jsonx_kind(node) == JSON_KIND_NULL ? NULL : node;
     return 0;
 }
@@ -177,7 +174,8 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
     uint8_t *value = slot->memories[BATCH_MEMORY_SMALL]->data +
                      fields_offset(worker->loader, field) + item * dtype_bytes(field_dtype(type));
     const struct json_t *node = NULL;
-    int status = piece->field.present ? find_value(worker, type, shard, piece, &node, err) : 0;
+    int status =
+        piece->field.present ? field_find_value(worker, type->path, shard, piece, &node, err) : 0;
     if (status)
         return status;
     if (node)
@@ -192,7 +190,8 @@ static int find_text(struct load_worker *worker, const struct loader_field *type
                      const char **ret_text, struct err *err)
 {
     const struct json_t *node = NULL;
-    int status = piece->field.present ? find_value(worker, type, shard, piece, &node, err) : 0;
+    int status =
+        piece->field.present ? field_find_value(worker, type->path, shard, piece, &node, err) : 0;
     if (status)
         return status;
     if (node)

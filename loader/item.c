@@ -5,7 +5,6 @@
 
 #include "base/bytes.h"
 #include "base/json/jsonx.h"
-#include "shards/dataset/class_number.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,30 +13,6 @@
 bool item_failure_is_fatal(int status)
 {
     return status != -EBADMSG && status != -ENODATA && status != -ENOTSUP;
-}
-
-static int bad_label(const struct shard *shard, const struct view_piece *piece, uint64_t classes,
-                     struct err *err)
-{
-    err_set(err, -EBADMSG, "field \"cls\" is not a class number");
-    err_at(err, shard->path, (int64_t)piece->want_offset);
-    if (classes)
-        err_expected(err, "0 to %" PRIu64, classes - 1);
-    else
-        err_expected(err, "a decimal number");
-    err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 24),
-              (const char *)view_data(piece));
-    return -EBADMSG;
-}
-
-static int parse_label(const struct loader *loader, const struct shard *shard,
-                       const struct view_piece *piece, int32_t *ret_label, struct err *err)
-{
-    int32_t number;
-    if (class_number_parse(view_data(piece), piece->want_bytes, loader->labels_count, &number))
-        return bad_label(shard, piece, loader->labels_count, err);
-    *ret_label = loader->label_map ? loader->label_map[number] : number;
-    return 0;
 }
 
 static void store_label(const struct batch_field *labels, uint32_t item, int32_t label)
@@ -77,7 +52,7 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
     atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
                               memory_order_relaxed);
     if (count > 1)
-        status = parse_label(loader, shard, &pieces[1], &label, err);
+        status = label_decode(worker, shard, &pieces[1], &label, err);
     store_label(labels, item, label);
     return status;
 }

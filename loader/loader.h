@@ -50,7 +50,7 @@ struct trace;
 enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
     /* "image": U8 [items, height, width, 3]. "label": image.label_dtype [items], -1 for a sample
-     * without cls. With mixup or cutmix also "partner_label", of the same type, the label of the
+     * without one. With mixup or cutmix also "partner_label", of the same type, the label of the
      * image mixed in, and "label_weight": F32 [items], the weight in 0..1 of "label";
      * "partner_label" has the remaining weight. An unmixed image has the same label in both and
      * weight 1. */
@@ -91,6 +91,17 @@ struct loader_field {
     const char *default_value;
 };
 enum { LOADER_FIELDS_MAX = 24 };
+
+/* Where the label of an image comes from. Zeros: the field "cls", a decimal class number (the class
+ * names are the dataset's). A sample is bad if its label is not of the form described here. */
+struct loader_label {
+    const char *from; /* as in struct loader_field; NULL: "cls" */
+    /* As in struct loader_field: selects an integer, or with map a string or an integer. */
+    const char *path;
+    /* A text file of class names: UTF-8, one per line, the first for class 0. The stored value is a
+     * name from this list, or an integer that the list names. NULL: it is the class number. */
+    const char *map;
+};
 
 /* Handling of unusable samples. Except under LOADER_BAD_STOP, a damaged plain tar yields its
  * complete samples (shards/format/plain_tar.h); loader_open logs and counts the omitted samples. */
@@ -188,11 +199,12 @@ struct loader_options {
         struct augment_options augment;
         /* Mixes each image with another of its micro-batch (docs/reference/images.md). */
         struct mixup_options mixup;
-        bool requires_label; /* a sample without `cls` is bad */
+        struct loader_label label;
+        bool requires_label; /* a sample without a label is bad */
         /* of "label" and "partner_label": DTYPE_I32, or DTYPE_I64 as PyTorch's losses take it */
         enum dtype label_dtype;
         /* A sample with a label at or above this limit is bad. loader_open returns -EINVAL if
-         * the dataset names more classes. 0: only the dataset's class names limit labels. */
+         * the dataset or label.map names more classes. 0: only class names limit labels. */
         uint64_t classes;
         /* A stored image with more pixels is a bad sample. Bounds decoding memory: up to 12
          * bytes per pixel for a progressive JPEG. At most LOADER_PIXELS_MAX; 0:

@@ -251,6 +251,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     loader->options.dataset = NULL;
     loader->options.mix = NULL;
     loader->options.reference = NULL;
+    loader->options.image.label.from = NULL;
     if (status)
         loader_close(loader);
     else

@@ -91,7 +91,8 @@ static int check_agreement(const struct loader *loader, struct err *err)
         const struct dataset *other = loader->sources[i].dataset;
         switch (loader->options.decode) {
         case LOADER_IMAGE:
-            status = check_classes(first, other, err);
+            if (label_is_stored_class(&loader->options.image.label))
+                status = check_classes(first, other, err);
             break;
         case LOADER_TOKENS:
             status = check_text(first, other, err);
@@ -199,6 +200,8 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
     if (!status)
         status = check_agreement(loader, err);
     if (!status)
+        status = label_open(loader, err);
+    if (!status)
         status = loader_check_schema(loader, err);
     if (!status)
         status = open_cache(loader, err);
@@ -214,6 +217,7 @@ void loader_sources_close(struct loader *loader)
     shard_cache_close(loader->cache);
     for (uint32_t i = 0; i < loader->sources_count; i++)
         dataset_close(loader->sources[i].dataset);
+    label_close(loader);
     free(loader->label_map);
     free(loader->sources);
     free(loader->datasets);

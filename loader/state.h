@@ -18,6 +18,7 @@
 #include "loader/consumer.h"
 #include "loader/decode_pool.h"
 #include "loader/memory_budget.h"
+#include "loader/parts/class_names.h"
 #include "loader/reader.h"
 
 enum { LOADER_FROM_BYTES_MAX = 256 }; /* field names separated by `;` */
@@ -40,7 +41,9 @@ struct loader {
     struct device *device, *own_device;
     struct load_source *sources; /* by dataset number */
     uint32_t sources_count;
-    struct loader_schema schema; /* of the first dataset; the others agree */
+    struct loader_schema schema;    /* of the first dataset; the others agree */
+    char *label_path;               /* options.image.label.path */
+    struct class_names class_names; /* of options.image.label.map */
     /* reference label for each dataset label, or NULL */
     int32_t *label_map;
     uint64_t labels_count; /* stored labels are below this; 0: unknown */
@@ -148,7 +151,22 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
  * all of them. */
 uint64_t fields_offset(const struct loader *loader, uint32_t field);
 
-/* field_decode.c. Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
+/* label.c. Copies the path of options.image.label and reads its class names. */
+int label_open(struct loader *loader, struct err *err);
+void label_close(struct loader *loader); /* safe on a zeroed loader */
+/* Whether labels are the numbers of the dataset's own classes. */
+bool label_is_stored_class(const struct loader_label *label);
+/* Decodes a verified label to a number of the reference. -EBADMSG: not a class. */
+int label_decode(struct load_worker *worker, const struct shard *shard,
+                 const struct view_piece *piece, int32_t *ret_label, struct err *err);
+
+/* field_decode.c. Finds the value at the path of the JSON document in a verified field; NULL: the
+ * whole document. Values from one document parse it once per item; it lives until the item is
+ * decoded. *ret_node: NULL if there is none, or null. -EBADMSG: not JSON. */
+int field_find_value(struct load_worker *worker, const char *path, const struct shard *shard,
+                     const struct view_piece *piece, const struct json_t **ret_node,
+                     struct err *err);
+/* Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
 int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
                        struct err *err);
 /* Decodes a verified field. -EBADMSG: it cannot be decoded; errors of

@@ -14,8 +14,6 @@
 
 enum { ALTERNATIVES_MAX = 8 };
 
-static const char label_extension[] = "cls";
-
 /* The requested alternatives that the dataset has; a sample uses the first one that it has. */
 struct alternatives {
     char extensions[ALTERNATIVES_MAX][SHARD_EXTENSION_BYTES_MAX];
@@ -35,6 +33,7 @@ struct view {
     enum loader_decode decode;
     bool verify, requires_label;
     struct alternatives from;  /* LOADER_IMAGE, LOADER_TOKENS */
+    struct alternatives label; /* LOADER_IMAGE */
     struct view_field *fields; /* options.fields */
     uint32_t fields_count;
     struct windows *windows;    /* LOADER_TOKENS */
@@ -86,6 +85,17 @@ static int choose_alternatives(const struct dataset *dataset, const char *names,
         name += *name == ';';
     }
     return from->count ? 0 : wrong_field(dataset, names, err);
+}
+
+/* The default may be missing from the dataset, a requested field may not. */
+static int choose_label(const struct dataset *dataset, const char *names, struct alternatives *from,
+                        struct err *err)
+{
+    if (names)
+        return choose_alternatives(dataset, names, from, err);
+    strcpy(from->extensions[0], "cls");
+    from->count = 1;
+    return 0;
 }
 
 struct image_options image_options_from_loader(const struct loader_options *options)
@@ -163,6 +173,8 @@ int view_open(const struct loader_options *options, const struct dataset *datase
     int status = 0;
     if (view->decode == LOADER_IMAGE)
         status = choose_alternatives(dataset, options->image.field, &view->from, err);
+    if (!status && view->decode == LOADER_IMAGE)
+        status = choose_label(dataset, options->image.label.from, &view->label, err);
     if (view->decode == LOADER_TOKENS)
         status = choose_alternatives(dataset, options->text.field, &view->from, err);
     if (!status && view->decode == LOADER_TOKENS)
@@ -271,24 +283,18 @@ static void widen(struct view_piece *piece)
     piece->read_bytes = end - begin;
 }
 
+/* what: "" or the purpose of the field. */
 static int missing_error(const struct shard *shard, const struct alternatives *from,
-                         struct err *err)
+                         const char *what, int64_t offset, struct err *err)
 {
     char list[ALTERNATIVES_MAX * (SHARD_EXTENSION_BYTES_MAX + 4)] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < from->count; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s\"%s\"", i ? ", " : "",
                                  from->extensions[i]);
-    err_set(err, -EBADMSG, "the sample has %s %.120s",
+    err_set(err, -EBADMSG, "the sample has %s%s %.120s", what,
             from->count > 1 ? "none of the fields" : "no field", list);
-    err_at(err, shard->path, ERR_NO_OFFSET);
-    return -EBADMSG;
-}
-
-static int no_label(const struct shard *shard, const struct view_piece *image, struct err *err)
-{
-    err_set(err, -EBADMSG, "the sample has no label: no field \"%s\"", label_extension);
-    err_at(err, shard->path, (int64_t)image->field.data_offset);
+    err_at(err, shard->path, offset);
     return -EBADMSG;
 }
 
@@ -350,7 +356,7 @@ static int window_piece(const struct view *view, const struct shard *shard,
                         struct sample_location location, struct view_piece *piece, struct err *err)
 {
     if (!find_field(shard, location.member, &view->from, piece))
-        return missing_error(shard, &view->from, err);
+        return missing_error(shard, &view->from, "", ERR_NO_OFFSET, err);
     uint64_t begin;
     int status = windows_offset(view->windows, shard, &piece->field, location.window, &begin, err);
     if (status)
@@ -387,11 +393,14 @@ static int image_pieces(const struct view *view, const struct shard *shard, uint
                         struct err *err)
 {
     if (!find_field(shard, member, &view->from, &pieces[0]))
-        return missing_error(shard, &view->from, err);
+        return missing_error(shard, &view->from, "", ERR_NO_OFFSET, err);
     narrow_to_rows(view, ref, &pieces[0]);
-    bool has_label = find_named(shard, member, label_extension, &pieces[1]);
+    bool has_label = find_field(shard, member, &view->label, &pieces[1]);
     *ret_count = has_label ? 2 : 1;
-    return has_label || !view->requires_label ? 0 : no_label(shard, &pieces[0], err);
+    return has_label || !view->requires_label
+               ? 0
+               : missing_error(shard, &view->label,
+                               "no label: ", (int64_t)pieces[0].field.data_offset, err);
 }
 
 /* Adds the pieces of options.fields; an absent one, which has a default, is all zeros. */
@@ -404,7 +413,7 @@ static int add_fields(const struct view *view, const struct shard *shard, uint64
         if (find_field(shard, member, &field->from, piece))
             continue;
         if (!field->has_default)
-            return missing_error(shard, &field->from, err);
+            return missing_error(shard, &field->from, "", ERR_NO_OFFSET, err);
         *piece = (struct view_piece){0};
     }
     return 0;

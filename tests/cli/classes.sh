@@ -136,6 +136,74 @@ unusable_labels_are_reported_as_bad_samples() {
   contains "$(cat errors)" "numbered.tar at "
 }
 
+# describe_photos: converts the photos, each with a JSON document, to described_shards.
+describe_photos() {
+  local photo class number=0
+  ls photos >names.txt
+  [[ ! -d described_shards ]] || return 0
+  cp -r photos described
+  for class in $(<names.txt); do
+    for photo in described/"$class"/*.jpg; do
+      printf '{"class":{"id":"%s","number":%d},"none":null}' "$class" "$number" >"${photo%.jpg}.json"
+    done
+    number=$((number + 1))
+  done
+  millrace convert dataset described described_shards --quiet >/dev/null
+}
+
+labels_inside_json_train_like_class_numbers() {
+  need_python
+  losses() { millrace train train.yaml --quiet --set data.train="$1" --set data.val="$1" --json "${@:2}" >out; json '[(x["val_loss"], x["val_accuracy"]) for x in d if "val_loss" in x]' out; }
+  describe_photos
+  losses described_shards --set run.dir=runs/cls >expected
+  contains "$(cat expected)" "("
+  local -a by_name=(--set data.label.from=json --set 'data.label.path=$.class.id' --set data.label.map=names.txt)
+  same "$(losses described_shards --set run.dir=runs/name "${by_name[@]}")" "$(cat expected)"
+  same "$(losses described_shards --set run.dir=runs/number --set data.label.from=json \
+    --set 'data.label.path=$.class.number' --set model.classes=7)" "$(cat expected)"
+  seq 0 6 >numbers.txt # integers are looked up as text
+  same "$(losses described_shards --set run.dir=runs/mapped --set data.label.from=json \
+    --set 'data.label.path=$.class.number' --set data.label.map=numbers.txt)" "$(cat expected)"
+  printf '\xef\xbb\xbf%s\r\n' "$(head -1 names.txt)" >windows.txt
+  sed 1d names.txt | sed 's/$/\r/' >>windows.txt
+  same "$(losses described_shards --set run.dir=runs/windows "${by_name[@]}" --set data.label.map=windows.txt)" "$(cat expected)"
+
+  sed 's/moon/sun/' names.txt >other.txt
+  same "$(status_of millrace train train.yaml --set data.train=described_shards "${by_name[@]}" \
+    --set run.dir=runs/name --set run.steps=6 --set data.label.map=other.txt)" 1
+  contains "$(cat errors)" 'expected class 2 "moon", found "sun"'
+  same "$(status_of millrace train train.yaml --set data.train=described_shards "${by_name[@]}" \
+    --set run.dir=runs/other --set data.bad_samples.policy=stop --set data.label.map=other.txt)" 1
+  contains "$(cat errors)" 'field "json" at $.class.id is not a class: expected one of the 7 class names, found "moon"'
+}
+
+labels_that_are_not_classes_are_refused() {
+  describe_photos
+  refused() { # STATUS TEXT SETTING...
+    same "$(status_of millrace train train.yaml --set data.train=described_shards --set run.dir=runs/bad \
+      --set data.bad_samples.policy=stop --set data.label.from=json --set model.classes=7 "${@:3}")" "$1"
+    contains "$(cat errors)" "$2"
+  }
+  refused 1 'at $.class.id is not a class number: expected 0 to 6, found "{' --set 'data.label.path=$.class.id'
+  refused 1 'at $.none is not a class number' --set 'data.label.path=$.none'
+  refused 1 'at $.class is not a class:' --set 'data.label.path=$.class' --set data.label.map=names.txt
+  refused 1 'field "json" is not a class number' --set 'data.label.path='
+  refused 2 'a JSON path has the wrong form' --set 'data.label.path=class.id'
+  refused 2 'the dataset has no field of that name' --set data.label.from=txt
+  printf 'a\nb\na\n' >repeated.txt
+  refused 2 'line 3 of the list of class names repeats a name: repeated.txt' --set data.label.map=repeated.txt
+  contains "$(cat errors)" 'found "a", also in line 1'
+  printf 'a\n\nb\n' >empty_line.txt
+  refused 2 'line 2 of the list of class names is empty' --set data.label.map=empty_line.txt
+  : >empty.txt
+  refused 2 'line 1 of the list of class names is missing' --set data.label.map=empty.txt
+  printf 'a\nb\xff\n' >latin.txt
+  refused 2 'line 2 of the list of class names is not UTF-8 text' --set data.label.map=latin.txt
+  seq 0 7 >too_many.txt
+  refused 2 'the list of class names has more classes than the model has' --set data.label.map=too_many.txt
+}
+
 run_cases validation_classes_are_mapped_by_name a_class_unknown_to_training_is_an_error_before_the_first_step \
   evaluating_a_checkpoint_without_class_names_warns resuming_with_other_class_names_is_refused \
-  a_different_tokenizer_is_an_error unusable_labels_are_reported_as_bad_samples
+  a_different_tokenizer_is_an_error labels_inside_json_train_like_class_numbers labels_that_are_not_classes_are_refused \
+  unusable_labels_are_reported_as_bad_samples

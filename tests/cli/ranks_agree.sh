@@ -95,6 +95,21 @@ different_data_is_refused_but_a_copy_is_accepted() {
   same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.train=copy -- "${train[@]}" --set data.val=copy --quiet)" 0 "$(cat errors)"
 }
 
+different_class_names_are_refused() {
+  cp -r shards renamed
+  chmod -R u+w renamed
+  sed -i 's/"moon"/"sun"/' renamed/dataset.json
+  check_refused "data.train hash of the class names" "give all machines the same files" \
+    "$mpirun_sh" 2 ./differs 1 --set data.train=renamed -- "${train[@]}" --set data.val=
+  seq 7 13 >numbers.txt
+  seq 0 6 >other.txt
+  cp other.txt same.txt
+  local train_with_map=("${train[@]}" --set data.label.map=other.txt)
+  same "$(status_of "$mpirun_sh" 2 ./differs 1 --set data.label.map=same.txt -- "${train_with_map[@]}" --quiet)" 0 "$(cat errors)"
+  check_refused "data.train hash of the class names" "give all machines the same files" \
+    "$mpirun_sh" 2 ./differs 1 --set data.label.map=numbers.txt -- "${train_with_map[@]}"
+}
+
 # Simulates machines with different files of the same name.
 different_initial_weights_are_refused() {
   local seed
@@ -133,5 +148,5 @@ different_kernels_are_refused_or_allowed_with_a_warning() {
 }
 
 run_cases a_differing_key_is_named_with_both_values several_differing_keys_are_counted_and_listed ranks_of_torchrun_are_compared_too \
-  an_evaluation_compares_configurations_too different_data_is_refused_but_a_copy_is_accepted different_initial_weights_are_refused settings_without_effect_on_results_may_differ \
+  an_evaluation_compares_configurations_too different_data_is_refused_but_a_copy_is_accepted different_class_names_are_refused different_initial_weights_are_refused settings_without_effect_on_results_may_differ \
   different_kernels_are_refused_or_allowed_with_a_warning

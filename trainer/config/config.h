@@ -75,6 +75,11 @@ struct train_config {
             double mix_prob, mix_switch_prob;
         } image;
         struct {
+            char from[128];
+            char path[CONFIG_TEXT_BYTES_MAX];
+            char map[IO_PATH_BYTES_MAX];
+        } label;
+        struct {
             char field[48];
             uint64_t block;
             uint32_t mask; /* enum config_text_mask */

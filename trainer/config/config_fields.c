@@ -157,6 +157,15 @@ static const struct config_field fields[] = {
      .help = "probability of mixing an image with mixup or cutmix"},
     {"data.image.mix_switch_prob", CONFIG_FRACTION, AT(data.image.mix_switch_prob), "0.5", 0, 1,
      FIXED, .help = "probability of using cutmix rather than mixup, if both are on"},
+    {"data.label.from", CONFIG_TEXT, AT(data.label.from), "cls", FIXED,
+     .help = "extension of the member with the image's label; if several are separated by ; the "
+             "first that a sample has is used"},
+    {"data.label.path", CONFIG_TEXT, AT(data.label.path), "\"\"", FIXED,
+     .help = "path of the label in a JSON member, for example $.class.id; empty: the label is the "
+             "whole member"},
+    {"data.label.map", CONFIG_PATH, AT(data.label.map), "\"\"", MAY_DIFFER,
+     .help = "text file of class names, one per line, the first for class 0; labels are names from "
+             "it. Empty: labels are class numbers"},
     {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", FIXED,
      .help = "extension of the token member"},
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, FIXED,

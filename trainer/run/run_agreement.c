@@ -2,6 +2,8 @@
  * run_agreement — compares data and numerics across ranks. See run.h. The configuration was
  * compared earlier (cli/ranks/rank_session.h).
  */
+#include "base/hash.h"
+#include "trainer/control/data_schema.h"
 #include "trainer/control/rank_agreement.h"
 #include "trainer/run/run.h"
 
@@ -23,6 +25,19 @@ static void add_count(struct rank_record *record, const char *key, uint64_t valu
     rank_record_add(record, key, text);
 }
 
+/* The meaning of labels and tokens is not part of the fingerprint. */
+static void add_schema(struct rank_record *record, const struct loader *loader, const char *name)
+{
+    struct str text = {0};
+    struct jsonx_writer json = {.out = &text};
+    char key[64];
+    data_schema_encode(&json, loader_schema(loader));
+    snprintf(key, sizeof key, "%s hash of the %s", name,
+             loader_shape(loader).vocabulary ? "tokenizer" : "class names");
+    add_hex(record, key, hash_64(str_text(&text), text.bytes));
+    str_deinit(&text);
+}
+
 static void add_datasets(struct rank_record *record, const struct loader *loader, const char *name)
 {
     const struct loader_dataset *list;
@@ -34,6 +49,7 @@ static void add_datasets(struct rank_record *record, const struct loader *loader
         snprintf(key, sizeof key, "%s[%" PRIu32 "] weight", name, i);
         add_count(record, key, list[i].weight);
     }
+    add_schema(record, loader, name);
     snprintf(key, sizeof key, "%s samples left out of damaged tars", name);
     add_count(record, key, loader_stats(loader).left_out_count);
 }

@@ -104,6 +104,10 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.image.pixels_max = c->data.image.max_pixels;
     o.image.crop.kind = CROP_CENTER;
     o.image.crop.flip = false;
+    o.image.label = (struct loader_label){
+        .from = strcmp(c->data.label.from, "cls") == 0 ? NULL : c->data.label.from,
+        .path = c->data.label.path[0] ? c->data.label.path : NULL,
+        .map = c->data.label.map[0] ? c->data.label.map : NULL};
     o.image.requires_label = true;
     o.image.classes = c->model.classes;
     o.text.field = c->data.text.field;
