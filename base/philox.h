@@ -22,6 +22,7 @@ enum philox_purpose {
     PHILOX_JITTER = 8,
     PHILOX_MIXUP = 9, /* mixup and cutmix */
     PHILOX_POWERSGD = 10,
+    PHILOX_DRAW = 11, /* samples drawn by weight */
 };
 
 struct philox_block {

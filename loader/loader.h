@@ -122,6 +122,20 @@ struct loader_source {
     uint64_t weight;  /* at least 1; only ratios matter (sampler/mix.h) */
 };
 
+/* Which samples of the dataset an epoch has. Zeros: all, each once. The files list samples by key,
+ * one per line (loader/parts/key_list.h); at most one file may be given, and only for members, not
+ * for windows. Position numbers, sample_ref.sample and the digests then count the selected samples:
+ * sample_ref.sample is the number in the selection (loader/selection.h). */
+struct loader_selection {
+    const char *keys;  /* only these samples, in the order of loader_options.order */
+    const char *order; /* these samples in this order, also repeatedly; replaces options.order */
+    /* Draws these samples with replacement, with probabilities in proportion to their weights. An
+     * epoch has as many draws as the file has lines. Replaces options.order. */
+    const char *weights;
+    uint64_t repeat; /* how often an epoch repeats the samples; 0: 1. Each time is a sample of its
+                        own: with its own place in the order and its own augmentation. */
+};
+
 /* The meaning of labels and tokens. Borrows its strings. */
 struct loader_schema {
     const char *path;           /* the dataset or checkpoint, for messages */
@@ -161,6 +175,10 @@ struct loader_options {
      * A class that the reference lacks or a different tokenizer is -EINVAL. NULL: no mapping.
      * Borrowed during loader_open. */
     const struct loader_schema *reference;
+
+    /* Not with a mix. The cursor's fingerprint includes the selected samples. Borrowed during
+     * loader_open, which reads the files and opens all shards to find the keys. */
+    struct loader_selection selection;
 
     /* Sample order; zeros select defaults (order_params_resolve): as many lanes as a global batch
      * has samples, four times as many if `convert dataset` did not shuffle the dataset. */

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/os/thread.h"
 #include "image/formats/pixels.h"
+#include "loader/selection.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -86,6 +87,23 @@ static const char *requested_fields(const struct loader_options *options)
     return field ? field : "";
 }
 
+static int check_selection(const struct loader_options *options, struct err *err)
+{
+    const struct loader_selection *selection = &options->selection;
+    bool has_keys = selection->keys || selection->order || selection->weights;
+    if (!selection_is_all(selection) && options->mix_count > 1) {
+        err_set(err, -EINVAL, "samples of a mix cannot be selected");
+        err_advise(err, "select from a single dataset, or set the weights of the mix");
+        return -EINVAL;
+    }
+    if (has_keys && options->decode == LOADER_TOKENS) {
+        err_set(err, -EINVAL, "text cannot be selected by key");
+        err_advise(err, "convert only the documents that you want");
+        return -EINVAL;
+    }
+    return selection_check(selection, err);
+}
+
 static int check_options(const struct loader_options *options, struct err *err)
 {
     int status = check_paths(options, err);
@@ -110,6 +128,9 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_advise(err, "set drop_last or pad_last");
         return -EINVAL;
     }
+    status = check_selection(options, err);
+    if (status)
+        return status;
     const char *field = requested_fields(options);
     if (strlen(field) >= LOADER_FROM_BYTES_MAX) {
         err_set(err, -EINVAL, "the list of fields is too long");
@@ -207,6 +228,8 @@ static int copy_options(struct loader *loader, const struct loader_options *opti
     loader->options = *options;
     if (options->memory_bytes == 0)
         loader->options.memory_bytes = MEMORY_DEFAULT_BYTES;
+    if (selection_has_order(&options->selection))
+        loader->options.order = ORDER_SEQUENTIAL;
     if (options->image.pixels_max == 0)
         loader->options.image.pixels_max = LOADER_PIXELS_DEFAULT;
     strcpy(loader->field, requested_fields(options)); /* length checked by check_options */
@@ -252,6 +275,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     loader->options.mix = NULL;
     loader->options.reference = NULL;
     loader->options.image.label.from = NULL;
+    loader->options.selection = (struct loader_selection){0};
     if (status)
         loader_close(loader);
     else

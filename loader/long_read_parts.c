@@ -142,7 +142,8 @@ void long_reads_choose_resident(struct loader *loader, uint64_t bytes)
     bool is_useful = options->batching.ranks == 1 || options->epochs_max != 1;
     for (uint32_t i = 0; i < loader->sources_count; i++) {
         uint64_t own_bytes = resident_bytes(loader, i);
-        loader->sources[i].is_resident = is_useful && own_bytes <= bytes;
+        loader->sources[i].is_resident =
+            is_useful && own_bytes <= bytes && !view_repeats(loader->sources[i].view);
         bytes -= loader->sources[i].is_resident ? own_bytes : 0;
     }
 }

@@ -101,7 +101,7 @@ static void add_sample(struct loader *loader, const struct load_item *load, stru
     struct reader *reader = &loader->reader;
     const struct load_source *source = loader_source_of(loader, ref);
     struct view_piece views[SHARD_FIELDS_MAX];
-    struct sample_location place = view_locate(source->view, ref.sample);
+    struct sample_location place = view_locate(source->view, ref);
     uint32_t count;
     if (place.shard != load->location.shard ||
         view_pieces(source->view, load->shard, place, ref, views, &count, NULL))

@@ -18,7 +18,7 @@ static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
     struct load_item *load = &slot->load_items[i];
     struct batch_item *item = &slot->items[i];
     const struct view *view = loader_source_of(loader, item->ref)->view;
-    load->location = view_locate(view, item->ref.sample);
+    load->location = view_locate(view, item->ref);
     item->window = load->location.window;
     int status = shard_cache_get(loader->cache, load->location.shard, share, &load->shard, err);
     if (status) {

@@ -125,7 +125,7 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
     const struct loader_options *options = &loader->options;
     const struct dataset *dataset = source->dataset;
     char shard_path[IO_PATH_BYTES_MAX];
-    int status = view_open(options, dataset, loader->cache, number, &source->view, err);
+    int status = view_open(options, loader->io, dataset, loader->cache, number, &source->view, err);
     if (status)
         return status;
     if (view_samples(source->view) == 0) {
@@ -140,7 +140,7 @@ static int open_view(struct loader *loader, uint32_t number, struct err *err)
     source->gap_bytes_max = io_gap_bytes(loader->io, shard_path);
     struct loader_dataset *info = &loader->datasets[number];
     info->path = dataset->path;
-    info->fingerprint = dataset->fingerprint;
+    info->fingerprint = view_fingerprint(source->view);
     info->order = (struct order_params){.kind = options->order,
                                         .dataset = number,
                                         .samples = view_samples(source->view),

@@ -63,7 +63,7 @@ static int try_candidate(struct load_worker *worker, struct load_slot *slot, uin
     struct loader *loader = worker->loader;
     struct load_item *load = &slot->load_items[item];
     const struct view *view = loader_source_of(loader, candidate)->view;
-    struct sample_location location = view_locate(view, candidate.sample);
+    struct sample_location location = view_locate(view, candidate);
     struct shard *shard;
     uint32_t count = 0;
     atomic_fetch_add(&slot->shards_awaited, 1);

@@ -5,6 +5,8 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
+#include "base/hash.h"
+#include "loader/selection.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,8 +38,9 @@ struct view {
     struct alternatives label; /* LOADER_IMAGE */
     struct view_field *fields; /* options.fields */
     uint32_t fields_count;
-    struct windows *windows;    /* LOADER_TOKENS */
-    struct image_options image; /* LOADER_IMAGE */
+    struct windows *windows;     /* LOADER_TOKENS */
+    struct selection *selection; /* NULL: all samples */
+    struct image_options image;  /* LOADER_IMAGE */
     uint64_t seed;
 };
 
@@ -157,7 +160,12 @@ static int open_fields(struct view *view, const struct loader_options *options,
     return status ? status : estimate_sizes(view, cache, err);
 }
 
-int view_open(const struct loader_options *options, const struct dataset *dataset,
+static uint64_t count_samples(const struct view *view)
+{
+    return view->windows ? windows_count(view->windows) : view->dataset->samples;
+}
+
+int view_open(const struct loader_options *options, struct io *io, const struct dataset *dataset,
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err)
 {
     struct view *view = calloc(1, sizeof *view);
@@ -182,6 +190,9 @@ int view_open(const struct loader_options *options, const struct dataset *datase
                               options->text.block, &view->windows, err);
     if (!status)
         status = open_fields(view, options, cache, err);
+    if (!status && !selection_is_all(&options->selection) && count_samples(view) > 0)
+        status = selection_open(&options->selection, io, options->seed, dataset, cache, number,
+                                count_samples(view), &view->selection, err);
     if (status)
         view_close(view);
     else
@@ -194,6 +205,7 @@ void view_close(struct view *view)
     if (!view)
         return;
     windows_close(view->windows);
+    selection_close(view->selection);
     free(view->fields);
     free(view);
 }
@@ -202,7 +214,20 @@ void view_close(struct view *view)
 
 uint64_t view_samples(const struct view *view)
 {
-    return view->windows ? windows_count(view->windows) : view->dataset->samples;
+    return view->selection ? selection_count(view->selection) : count_samples(view);
+}
+
+bool view_repeats(const struct view *view)
+{
+    return view->selection && selection_repeats(view->selection);
+}
+
+uint64_t view_fingerprint(const struct view *view)
+{
+    if (!view->selection)
+        return view->dataset->fingerprint;
+    const uint64_t parts[] = {view->dataset->fingerprint, selection_hash(view->selection)};
+    return hash_64(parts, sizeof parts);
 }
 
 uint64_t view_mean_bytes(const struct view *view)
@@ -245,8 +270,9 @@ uint32_t view_pieces_max(const struct view *view)
     return view->dataset->fields_count ? view->dataset->fields_count : 1;
 }
 
-struct sample_location view_locate(const struct view *view, uint64_t sample)
+struct sample_location view_locate(const struct view *view, struct sample_ref ref)
 {
+    uint64_t sample = view->selection ? selection_sample(view->selection, ref) : ref.sample;
     struct sample_location location = {.window = -1};
     if (view->windows)
         location = windows_locate(view->windows, sample);

@@ -13,18 +13,23 @@
 
 struct view;
 
-/* Opens a view of the cache's dataset `number`. Borrows dataset until the view closes, and cache
- * only during the call. The options' decode, field names and block select the view; verify
- * affects how much is read. With options.fields, opens the dataset's first shard to estimate their
- * sizes. -EINVAL with detail if the dataset has no such field or is not text; errors of opening a
- * shard, except that a damaged one gives no estimate. */
-int view_open(const struct loader_options *options, const struct dataset *dataset,
+/* Opens a view of the cache's dataset `number`. Borrows dataset until the view closes, and io and
+ * cache only during the call. The options' decode, field names and block select the view, and
+ * selection its samples; verify affects how much is read. With options.fields, opens the dataset's
+ * first shard to estimate their sizes. -EINVAL with detail if the dataset has no such field or is
+ * not text; errors of selection_open and of opening a shard, except that a damaged one gives no
+ * estimate. */
+int view_open(const struct loader_options *options, struct io *io, const struct dataset *dataset,
               struct shard_cache *cache, uint32_t number, struct view **ret_view, struct err *err);
 void view_close(struct view *view); /* NULL is fine */
 
 struct image_options image_options_from_loader(const struct loader_options *options);
 
-uint64_t view_samples(const struct view *view);
+uint64_t view_samples(const struct view *view); /* selected */
+/* Whether several of them may be the same sample of the dataset. */
+bool view_repeats(const struct view *view);
+/* The dataset's, or a hash of it and the selection. */
+uint64_t view_fingerprint(const struct view *view);
 uint64_t view_mean_bytes(const struct view *view); /* per sample, for the order's defaults */
 /* Both are approximate, to size memory: bytes to read per sample, and more for each separate read,
  * because it begins and ends anywhere in a block. */
@@ -35,7 +40,7 @@ uint64_t view_field_bytes(const struct view *view, uint32_t field);
 uint32_t view_pieces_max(const struct view *view); /* per sample */
 
 /* Returns cache shard numbers. */
-struct sample_location view_locate(const struct view *view, uint64_t sample);
+struct sample_location view_locate(const struct view *view, struct sample_ref ref);
 
 /* A field of a sample, or a window's part of it. */
 struct view_piece {

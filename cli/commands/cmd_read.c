@@ -32,6 +32,8 @@ struct read_args {
     uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
     uint32_t engine, page_cache, jpeg_decoder;
     bool flip, force, quality, cold;
+    const char *keys, *key_order, *weights;
+    uint64_t repeat;
     const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
 
@@ -69,6 +71,14 @@ static const struct option option_rows[] = {
      "samples per lane that are shuffled together; 0: 1, no window"},
     {"run", 0, OPTION_COUNT, AT(run), "C", NULL,
      "adjacent samples on disk that a lane reads together, in an order of its own; 0: about 1 MiB"},
+    {"keys", 0, OPTION_TEXT, AT(keys), "FILE", NULL,
+     "read only the samples with these keys, one per line"},
+    {"key-order", 0, OPTION_TEXT, AT(key_order), "FILE", NULL,
+     "read the samples with these keys, one per line, in the order of the file"},
+    {"weights", 0, OPTION_TEXT, AT(weights), "FILE", NULL,
+     "draw samples with replacement by weight; each line has a key, a tab and a weight"},
+    {"repeat", 0, OPTION_COUNT, AT(repeat), "N", "1", "how often the epoch repeats each sample",
+     .min = 1, .max = UINT32_MAX},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
      .max = BATCHING_SAMPLES_MAX},
     {"micro", 0, OPTION_COUNT, AT(micro), "b", NULL,
@@ -177,6 +187,10 @@ static struct loader_options make_options(const struct invocation *invocation)
     options.lanes = args->lanes;
     options.window = args->window;
     options.run = args->run;
+    options.selection = (struct loader_selection){.keys = args->keys,
+                                                  .order = args->key_order,
+                                                  .weights = args->weights,
+                                                  .repeat = args->repeat};
     options.epoch = (uint32_t)args->epoch;
     options.position = args->start;
     options.positions_max = args->count;
@@ -476,6 +490,7 @@ static const char *const examples[] = {
     "millrace read captions.tar --field 'caption={from: txt, decode: str}' --print json",
     "millrace read captions.tar --field "
     "'score={from: json, path: $.score, decode: f32, default: 0}' --print json",
+    "millrace read shards --keys keys.txt --print keys",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",

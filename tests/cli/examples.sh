@@ -30,6 +30,7 @@ examples_of_read_work() {
     printf '{"score":%d.5}' "$i" >"captions/$i.json"
   done
   tar -C captions -cf captions.tar --sort=name .
+  millrace read shards --count 5 --print keys --quiet | cut -f 2 >keys.txt
   run_examples read
 }
 examples_of_train_work() { run_examples train; }

@@ -346,6 +346,23 @@ flipped_bits_give_the_same_bad_samples_every_time() {
   grep -q 'CRC32C' errors
 }
 
+samples_are_selected_by_key() {
+  millrace read shards --print keys --quiet | cut -f 2 | sed -n '3p;7p;20p;21p' >keys.txt
+  same "$(millrace read shards --keys keys.txt --print keys --quiet | cut -f 2 | sort)" "$(sort keys.txt)"
+  cat keys.txt keys.txt >twice.txt
+  millrace read shards --key-order twice.txt --print keys --quiet | cut -f 2 | cmp - twice.txt
+  same "$(millrace read shards --keys keys.txt --repeat 3 --print none --json | grep -o '"samples_count":[0-9]*')" '"samples_count":12'
+  sed 's/$/\t0.5/' keys.txt >weights.txt
+  printf 'nothing\t0\n' >>weights.txt
+  same "$(status_of millrace read shards --weights weights.txt)" 2
+  grep -q 'no sample with the key in line 5: weights.txt: found "nothing"; missing keys: 1 of 5' errors
+  same "$(status_of millrace read shards --keys twice.txt)" 2
+  grep -q 'line 5 of the list of keys repeats a key' errors
+  sed -i '$d' weights.txt
+  millrace read shards --weights weights.txt --print keys --quiet >whole
+  for rank in 0 1; do millrace read shards --weights weights.txt --batch 4 --micro 2 --rank $rank --ranks 2 --print keys --quiet; done | sort -n | cmp - whole
+}
+
 a_replaced_shard_is_a_bad_sample_by_number() {
   cp -r shards replaced
   cp replaced/shard-000000.tar replaced/shard-000001.tar
@@ -497,7 +514,7 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   ranks_share_a_mix_without_gaps_or_repeats out_separates_the_datasets_of_a_mix wrong_mixes_are_refused quality_reports_batch_mixing quality_reads_no_samples dropping_the_cache_is_not_subject_to_faults \
   a_text_window_is_named_by_member_and_number \
   a_closed_pipe_is_not_reported_as_an_error a_full_disk_behind_stdout_is_an_error \
-  a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time a_replaced_shard_is_a_bad_sample_by_number \
+  a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time samples_are_selected_by_key a_replaced_shard_is_a_bad_sample_by_number \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
   only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields wrong_fields_are_wrong_usage

@@ -52,7 +52,11 @@ struct train_config {
         char val[IO_PATH_BYTES_MAX];
         uint32_t order;              /* enum order_kind */
         uint64_t lanes, window, run; /* 0: auto */
-        uint64_t workers;            /* 0: auto */
+        struct {
+            char keys[IO_PATH_BYTES_MAX], order[IO_PATH_BYTES_MAX], weights[IO_PATH_BYTES_MAX];
+        } sample; /* "": all samples */
+        uint64_t repeat;
+        uint64_t workers; /* 0: auto */
         uint64_t memory_bytes;
         uint64_t timeout_ns; /* 0: none */
         struct {

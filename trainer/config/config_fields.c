@@ -99,6 +99,17 @@ static const struct config_field fields[] = {
      .help = "validation data, as for data.train; empty: no evaluation"},
     {"data.order", CONFIG_CHOICE, AT(data.order), "shuffle", .choices = order_names, FIXED,
      .help = "order of the training samples"},
+    {"data.sample.keys", CONFIG_PATH, AT(data.sample.keys), "\"\"", MAY_DIFFER,
+     .help = "text file of the keys of the samples to train on, one per line; empty: all"},
+    {"data.sample.order", CONFIG_PATH, AT(data.sample.order), "\"\"", MAY_DIFFER,
+     .help = "text file of keys: train on these samples in this order, which may repeat samples, "
+             "instead of data.order"},
+    {"data.sample.weights", CONFIG_PATH, AT(data.sample.weights), "\"\"", MAY_DIFFER,
+     .help = "text file of lines with a key, a tab and a weight: draw samples with replacement in "
+             "proportion to their weights, as many per epoch as there are lines, instead of "
+             "data.order"},
+    {"data.repeat", CONFIG_COUNT, AT(data.repeat), "1", 1, COUNT_MAX, FIXED,
+     .help = "how often an epoch repeats each sample, each time with another augmentation"},
     {"data.lanes", CONFIG_COUNT_AUTO, AT(data.lanes), "auto", 0, COUNT_MAX, FIXED,
      .help = "number of shuffle lanes; auto: batch.global, or four times that for a dataset that "
              "convert did not shuffle"},

@@ -43,12 +43,21 @@ static void set_image_options(const struct train_config *c, struct loader_option
     o->image.mixup = make_mixup_options(c);
 }
 
+static const char *path_or_null(const char *path)
+{
+    return path[0] ? path : NULL;
+}
+
 static void set_training_options(struct run *run, struct loader_options *o)
 {
     const struct train_config *c = run->config;
     set_training_data(run, o);
     set_image_options(c, o);
     o->order = (enum order_kind)c->data.order;
+    o->selection = (struct loader_selection){.keys = path_or_null(c->data.sample.keys),
+                                             .order = path_or_null(c->data.sample.order),
+                                             .weights = path_or_null(c->data.sample.weights),
+                                             .repeat = c->data.repeat};
     o->drop_last = true;
     o->epochs_max = 0;
     o->bad_fraction_max = 1; /* each step checks the limit instead */
@@ -106,8 +115,8 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.image.crop.flip = false;
     o.image.label = (struct loader_label){
         .from = strcmp(c->data.label.from, "cls") == 0 ? NULL : c->data.label.from,
-        .path = c->data.label.path[0] ? c->data.label.path : NULL,
-        .map = c->data.label.map[0] ? c->data.label.map : NULL};
+        .path = path_or_null(c->data.label.path),
+        .map = path_or_null(c->data.label.map)};
     o.image.requires_label = true;
     o.image.classes = c->model.classes;
     o.text.field = c->data.text.field;

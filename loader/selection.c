@@ -1,0 +1,308 @@
+/*
+ * selection — see selection.h.
+ */
+#include "loader/selection.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "loader/parts/key_list.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NO_SAMPLE = UINT32_MAX };
+#define SELECTION_SAMPLES_MAX (UINT64_C(1) << 48)
+
+struct selection {
+    uint64_t count; /* with repetitions */
+    uint64_t samples_count;
+    uint32_t *samples; /* NULL: all */
+    /* Of weights: sums of the scaled weights of samples[0] to samples[i]; else NULL. */
+    uint64_t *weight_sums;
+    bool repeats;
+    uint64_t seed, hash;
+};
+
+/* The samples of the keys in a file, while they are looked up. */
+struct lookup {
+    const char *path; /* of the file */
+    const struct dataset *dataset;
+    struct key_list keys;
+    uint32_t *samples; /* by first line with the key, or NO_SAMPLE */
+    struct err *err;
+};
+
+bool selection_is_all(const struct loader_selection *options)
+{
+    return !options->keys && !options->order && !options->weights && options->repeat <= 1;
+}
+
+bool selection_has_order(const struct loader_selection *options)
+{
+    return options->order || options->weights;
+}
+
+int selection_check(const struct loader_selection *options, struct err *err)
+{
+    if (!!options->keys + !!options->order + !!options->weights <= 1)
+        return 0;
+    err_set(err, -EINVAL, "samples are selected in more than one way");
+    err_expected(err, "one of keys, order and weights");
+    err_advise(err, "remove the others");
+    return -EINVAL;
+}
+
+/* ---- Keys. ---- */
+
+static int repeated_key(const struct lookup *lookup, uint64_t line, uint64_t sample)
+{
+    const struct listed_key *key = &lookup->keys.lines[line];
+    err_set(lookup->err, -EINVAL, "two samples have the key \"%.*s\"",
+            (int)bytes_min(key->bytes, 80), key->key);
+    err_at(lookup->err, lookup->dataset->path, ERR_NO_OFFSET);
+    err_expected(lookup->err, "one sample for each key of %.200s", lookup->path);
+    err_found(lookup->err, "samples %" PRIu32 " and %" PRIu64, lookup->samples[line], sample);
+    err_advise(lookup->err, "convert the dataset to unique keys");
+    return -EINVAL;
+}
+
+static int find_keys(struct lookup *lookup, const struct shard *shard, uint64_t first)
+{
+    for (uint64_t i = 0; i < shard_index_samples(shard->index); i++) {
+        uint32_t bytes;
+        const char *key = shard_index_key(shard->index, i, &bytes);
+        uint64_t line = key_list_find(&lookup->keys, key, bytes);
+        if (line == UINT64_MAX)
+            continue;
+        if (lookup->samples[line] != NO_SAMPLE)
+            return repeated_key(lookup, line, first + i);
+        lookup->samples[line] = (uint32_t)(first + i);
+    }
+    return 0;
+}
+
+static int find_in_shards(struct lookup *lookup, struct shard_cache *cache, uint32_t number)
+{
+    int status = 0;
+    for (uint64_t i = 0; i < lookup->dataset->shards_count && !status; i++) {
+        uint64_t shard_number = shard_cache_first(cache, number) + i;
+        struct shard *shard;
+        status = shard_cache_get(cache, shard_number, OPEN_FILES_HALF, &shard, lookup->err);
+        if (status)
+            return status;
+        status = find_keys(lookup, shard, lookup->dataset->shards[i].first_sample);
+        shard_cache_put(cache, shard_number);
+    }
+    return status;
+}
+
+static uint32_t sample_of_line(const struct lookup *lookup, uint64_t line)
+{
+    const struct listed_key *key = &lookup->keys.lines[line];
+    return lookup->samples[key_list_find(&lookup->keys, key->key, key->bytes)];
+}
+
+static int check_all_found(const struct lookup *lookup)
+{
+    uint64_t missing = 0, first = 0;
+    for (uint64_t line = lookup->keys.count; line-- > 0;)
+        if (sample_of_line(lookup, line) == NO_SAMPLE) {
+            missing++;
+            first = line;
+        }
+    if (missing == 0)
+        return 0;
+    const struct listed_key *key = &lookup->keys.lines[first];
+    err_set(lookup->err, -EINVAL, "%.300s has no sample with the key in line %" PRIu64,
+            lookup->dataset->path, first + 1);
+    err_at(lookup->err, lookup->path, ERR_NO_OFFSET);
+    err_found(lookup->err, "\"%.*s\"; missing keys: %" PRIu64 " of %" PRIu64,
+              (int)bytes_min(key->bytes, 80), key->key, missing, lookup->keys.count);
+    err_advise(lookup->err, "list keys as `millrace read --print keys` prints them");
+    return -EINVAL;
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+    const uint32_t *left = a, *right = b;
+    return (*left > *right) - (*left < *right);
+}
+
+/* Sums the weights of the samples, which are in the order of the lines. */
+static int add_weights(struct selection *selection, const struct lookup *lookup)
+{
+    const double *weights = lookup->keys.weights;
+    uint64_t sum = 0, count = lookup->keys.count;
+    double largest = 0;
+    for (uint64_t line = 0; line < count; line++)
+        largest = weights[line] > largest ? weights[line] : largest;
+    if (largest == 0) {
+        err_set(lookup->err, -EINVAL, "all weights are 0");
+        err_at(lookup->err, lookup->path, ERR_NO_OFFSET);
+        return -EINVAL;
+    }
+    selection->weight_sums = malloc(count * sizeof *selection->weight_sums);
+    if (!selection->weight_sums)
+        return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " weights", count);
+    for (uint64_t line = 0; line < count; line++) {
+        uint64_t scaled = (uint64_t)(weights[line] / largest * 0x1p32);
+        sum += weights[line] > 0 && scaled == 0 ? 1 : scaled;
+        selection->weight_sums[line] = sum;
+    }
+    return 0;
+}
+
+static int list_samples(struct selection *selection, const struct loader_selection *options,
+                        const struct lookup *lookup)
+{
+    uint64_t count = selection->samples_count = lookup->keys.count;
+    int status = check_all_found(lookup);
+    if (status)
+        return status;
+    selection->samples = malloc(count * sizeof *selection->samples);
+    if (!selection->samples)
+        return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " samples", count);
+    for (uint64_t line = 0; line < count; line++)
+        selection->samples[line] = sample_of_line(lookup, line);
+    if (options->keys)
+        qsort(selection->samples, count, sizeof *selection->samples, compare_samples);
+    return options->weights ? add_weights(selection, lookup) : 0;
+}
+
+static int too_many_samples(const struct dataset *dataset, uint64_t maximum, struct err *err)
+{
+    err_set(err, -EINVAL, "the dataset has too many samples to select from");
+    err_at(err, dataset->path, ERR_NO_OFFSET);
+    err_expected(err, "at most %" PRIu64, maximum);
+    err_found(err, "%" PRIu64, dataset->samples);
+    return -EINVAL;
+}
+
+static int select_keys(struct selection *selection, const struct loader_selection *options,
+                       struct io *io, struct shard_cache *cache, uint32_t number,
+                       struct lookup *lookup)
+{
+    enum key_list_kind kind = options->order     ? KEY_LIST_REPEATED
+                              : options->weights ? KEY_LIST_WEIGHTED
+                                                 : KEY_LIST_UNIQUE;
+    if (lookup->dataset->samples > NO_SAMPLE)
+        return too_many_samples(lookup->dataset, NO_SAMPLE, lookup->err);
+    lookup->path = options->order  ? options->order
+                   : options->keys ? options->keys
+                                   : options->weights;
+    int status = key_list_read(io, lookup->path, kind, &lookup->keys, lookup->err);
+    if (status)
+        return status;
+    lookup->samples = malloc(lookup->keys.count * sizeof *lookup->samples);
+    if (!lookup->samples)
+        return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " keys",
+                       lookup->keys.count);
+    memset(lookup->samples, 0xff, lookup->keys.count * sizeof *lookup->samples);
+    status = find_in_shards(lookup, cache, number);
+    return status ? status : list_samples(selection, options, lookup);
+}
+
+/* ---- All. ---- */
+
+static int hash_selection(struct selection *selection, struct err *err)
+{
+    struct hash_stream *hash = hash_stream_open();
+    if (!hash)
+        return err_set(err, -ENOMEM, "out of memory for a selection");
+    hash_stream_update(hash, &selection->count, sizeof selection->count);
+    if (selection->samples)
+        hash_stream_update(hash, selection->samples,
+                           selection->samples_count * sizeof *selection->samples);
+    if (selection->weight_sums)
+        hash_stream_update(hash, selection->weight_sums,
+                           selection->samples_count * sizeof *selection->weight_sums);
+    selection->hash = hash_stream_64(hash);
+    hash_stream_close(hash);
+    return 0;
+}
+
+int selection_open(const struct loader_selection *options, struct io *io, uint64_t seed,
+                   const struct dataset *dataset, struct shard_cache *cache, uint32_t number,
+                   uint64_t samples, struct selection **ret_selection, struct err *err)
+{
+    struct selection *selection = calloc(1, sizeof *selection);
+    struct lookup lookup = {.dataset = dataset, .err = err};
+    uint64_t repeat = options->repeat ? options->repeat : 1;
+    int status = 0;
+    if (!selection)
+        return err_set(err, -ENOMEM, "out of memory for a selection");
+    selection->seed = seed;
+    selection->samples_count = samples;
+    selection->repeats = repeat > 1 || selection_has_order(options);
+    if (options->keys || options->order || options->weights)
+        status = select_keys(selection, options, io, cache, number, &lookup);
+    key_list_free(&lookup.keys);
+    free(lookup.samples);
+    if (!status && selection->samples_count >= SELECTION_SAMPLES_MAX / repeat) {
+        err_set(err, -EINVAL, "an epoch has too many samples");
+        err_at(err, dataset->path, ERR_NO_OFFSET);
+        err_expected(err, "fewer than 2^48");
+        err_found(err, "%" PRIu64 " times %" PRIu64, repeat, selection->samples_count);
+        status = -EINVAL;
+    }
+    selection->count = selection->samples_count * repeat;
+    if (!status)
+        status = hash_selection(selection, err);
+    if (status)
+        selection_close(selection);
+    else
+        *ret_selection = selection;
+    return status;
+}
+
+void selection_close(struct selection *selection)
+{
+    if (!selection)
+        return;
+    free(selection->samples);
+    free(selection->weight_sums);
+    free(selection);
+}
+
+uint64_t selection_count(const struct selection *selection)
+{
+    return selection->count;
+}
+
+bool selection_repeats(const struct selection *selection)
+{
+    return selection->repeats;
+}
+
+uint64_t selection_hash(const struct selection *selection)
+{
+    return selection->hash;
+}
+
+/* Returns the number of the first sum above the draw. */
+static uint64_t draw(const struct selection *selection, struct sample_ref ref)
+{
+    struct philox_block block =
+        philox_sample(selection->seed, ref.dataset, ref.epoch, ref.sample, PHILOX_DRAW, 0);
+    uint64_t first = 0, end = selection->samples_count - 1;
+    uint64_t random = (uint64_t)block.word[0] << 32 | block.word[1];
+    uint64_t place = (uint64_t)((unsigned __int128)random * selection->weight_sums[end] >> 64);
+    while (first < end) {
+        uint64_t middle = first + (end - first) / 2;
+        if (selection->weight_sums[middle] > place)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+uint64_t selection_sample(const struct selection *selection, struct sample_ref ref)
+{
+    uint64_t number =
+        selection->weight_sums ? draw(selection, ref) : ref.sample % selection->samples_count;
+    return selection->samples ? selection->samples[number] : number;
+}
