@@ -9,6 +9,7 @@
 #define MILLRACE_IMAGE_FORMATS_PNG_H
 
 #include "image/formats/pixels.h"
+#include "image/mask.h"
 
 #include <stdbool.h>
 
@@ -27,6 +28,12 @@ int png_begin(struct png_decoder *decoder, const void *data, size_t bytes, const
               struct pixels_info *ret_info, struct err *err);
 int png_decode_region(struct png_decoder *decoder, const struct image_rect *region,
                       struct pixels_memory *memory, struct pixels *ret_pixels, struct err *err);
+
+/* Like png_decode_region, for a mask of class numbers: takes gray levels or palette indexes of 1 to
+ * 16 bits as stored, without scaling them or looking up colors. ret_mask borrows from memory.
+ * -EBADMSG also if the image has colors or alpha. */
+int png_decode_mask(struct png_decoder *decoder, const struct image_rect *region,
+                    struct pixels_memory *memory, struct image_mask *ret_mask, struct err *err);
 
 /* Header contents except the size, for display. */
 struct png_traits {

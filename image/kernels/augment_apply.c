@@ -141,22 +141,13 @@ void augment_apply(struct augment_step step, uint8_t *rgb, uint32_t width, uint3
                    size_t stride_bytes, uint8_t *scratch)
 {
     struct augment_image image = {rgb, width, height, stride_bytes, scratch};
+    struct affine affine;
+    if (augment_find_affine(step, width, height, &affine)) {
+        struct warp warp = warp_from_affine(&affine);
+        augment_warp(&image, &warp);
+        return;
+    }
     switch (step.op) {
-    case AUGMENT_SHEAR_X:
-        augment_shear_x(&image, step.value);
-        break;
-    case AUGMENT_SHEAR_Y:
-        augment_shear_y(&image, step.value);
-        break;
-    case AUGMENT_TRANSLATE_X:
-        augment_translate(&image, step.value, 0);
-        break;
-    case AUGMENT_TRANSLATE_Y:
-        augment_translate(&image, 0, step.value);
-        break;
-    case AUGMENT_ROTATE:
-        augment_rotate(&image, step.value);
-        break;
     case AUGMENT_BRIGHTNESS:
         augment_brightness(&image, step.value);
         break;
@@ -184,8 +175,7 @@ void augment_apply(struct augment_step step, uint8_t *rgb, uint32_t width, uint3
     case AUGMENT_HUE:
         augment_hue(&image, step.value);
         break;
-    case AUGMENT_IDENTITY:
-    case AUGMENT_OPS_COUNT:
+    default:
         break;
     }
 }

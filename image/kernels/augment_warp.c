@@ -1,5 +1,6 @@
 /*
- * augment_warp — operations that move pixels (augment_ops.h).
+ * augment_warp — operations that move pixels (augment_ops.h). Masks and boxes follow them
+ * (geometry.h).
  *
  * As in Pillow's transform(AFFINE, NEAREST), pixel (x, y) comes from (a x' + b y' + c, d x' + e
  * y' + f) with x' = x + 1/2, y' = y + 1/2, in 16 fractional bits; pixels from outside are black.
@@ -14,12 +15,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { FRACTION_BITS = 16 };
-
-struct affine {
-    double a, b, c, d, e, f;
-};
-
 void augment_copy_to_scratch(const struct augment_image *image)
 {
     size_t row_bytes = 3 * (size_t)image->width;
@@ -29,21 +24,28 @@ void augment_copy_to_scratch(const struct augment_image *image)
 
 static int64_t to_fixed(double value)
 {
-    return (int64_t)floor(value * (1 << FRACTION_BITS) + 0.5);
+    return (int64_t)floor(value * (1 << WARP_FRACTION_BITS) + 0.5);
 }
 
-static void warp(const struct augment_image *image, const struct affine *affine)
+struct warp warp_from_affine(const struct affine *affine)
 {
-    int64_t a = to_fixed(affine->a), b = to_fixed(affine->b), d = to_fixed(affine->d),
-            e = to_fixed(affine->e);
-    int64_t row_x = to_fixed(affine->c + affine->a * 0.5 + affine->b * 0.5);
-    int64_t row_y = to_fixed(affine->f + affine->d * 0.5 + affine->e * 0.5);
+    return (struct warp){.a = to_fixed(affine->a),
+                         .b = to_fixed(affine->b),
+                         .c = to_fixed(affine->c + affine->a * 0.5 + affine->b * 0.5),
+                         .d = to_fixed(affine->d),
+                         .e = to_fixed(affine->e),
+                         .f = to_fixed(affine->f + affine->d * 0.5 + affine->e * 0.5)};
+}
+
+void augment_warp(const struct augment_image *image, const struct warp *warp)
+{
+    int64_t row_x = warp->c, row_y = warp->f;
     augment_copy_to_scratch(image);
-    for (uint32_t y = 0; y < image->height; y++, row_x += b, row_y += e) {
+    for (uint32_t y = 0; y < image->height; y++, row_x += warp->b, row_y += warp->e) {
         uint8_t *target = image->rgb + y * image->stride_bytes;
         int64_t at_x = row_x, at_y = row_y;
-        for (uint32_t x = 0; x < image->width; x++, target += 3, at_x += a, at_y += d) {
-            int64_t from_x = at_x >> FRACTION_BITS, from_y = at_y >> FRACTION_BITS;
+        for (uint32_t x = 0; x < image->width; x++, target += 3, at_x += warp->a, at_y += warp->d) {
+            int64_t from_x = at_x >> WARP_FRACTION_BITS, from_y = at_y >> WARP_FRACTION_BITS;
             bool inside =
                 from_x >= 0 && from_x < image->width && from_y >= 0 && from_y < image->height;
             if (inside)
@@ -52,21 +54,6 @@ static void warp(const struct augment_image *image, const struct affine *affine)
                 memset(target, 0, 3);
         }
     }
-}
-
-void augment_shear_x(const struct augment_image *image, int32_t hundredths)
-{
-    warp(image, &(struct affine){.a = 1, .b = hundredths / 100.0, .e = 1});
-}
-
-void augment_shear_y(const struct augment_image *image, int32_t hundredths)
-{
-    warp(image, &(struct affine){.a = 1, .d = hundredths / 100.0, .e = 1});
-}
-
-void augment_translate(const struct augment_image *image, int32_t right, int32_t down)
-{
-    warp(image, &(struct affine){.a = 1, .c = -right, .e = 1, .f = -down});
 }
 
 /* Cosine and sine of whole degrees. */
@@ -89,15 +76,42 @@ static const double cosine_sine[RANDAUGMENT_MAGNITUDE_MAX + 1][2] = {
     {0.866025403784439, 0.500000000000000},
 };
 
-void augment_rotate(const struct augment_image *image, int32_t degrees)
+static struct affine rotation(uint32_t width, uint32_t height, int32_t degrees)
 {
     int32_t angle = degrees < 0 ? -degrees : degrees;
     assert(angle <= RANDAUGMENT_MAGNITUDE_MAX);
     double cosine = cosine_sine[angle][0],
            sine = degrees < 0 ? cosine_sine[angle][1] : -cosine_sine[angle][1];
-    double center_x = image->width / 2.0, center_y = image->height / 2.0;
+    double center_x = width / 2.0, center_y = height / 2.0;
     struct affine affine = {.a = cosine, .b = sine, .d = -sine, .e = cosine};
     affine.c = affine.a * -center_x + affine.b * -center_y + center_x;
     affine.f = affine.d * -center_x + affine.e * -center_y + center_y;
-    warp(image, &affine);
+    return affine;
+}
+
+bool augment_find_affine(struct augment_step step, uint32_t width, uint32_t height,
+                         struct affine *ret_affine)
+{
+    struct affine affine = {.a = 1, .e = 1};
+    switch (step.op) {
+    case AUGMENT_SHEAR_X:
+        affine.b = step.value / 100.0;
+        break;
+    case AUGMENT_SHEAR_Y:
+        affine.d = step.value / 100.0;
+        break;
+    case AUGMENT_TRANSLATE_X:
+        affine.c = -step.value;
+        break;
+    case AUGMENT_TRANSLATE_Y:
+        affine.f = -step.value;
+        break;
+    case AUGMENT_ROTATE:
+        affine = rotation(width, height, step.value);
+        break;
+    default:
+        return false;
+    }
+    *ret_affine = affine;
+    return true;
 }

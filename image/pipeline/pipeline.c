@@ -21,6 +21,7 @@ struct image_pipeline {
     struct pixels_decoder *pixels; /* other kinds than JPEG */
     struct renderer renderer;
     enum image_kind kind;             /* of the last image */
+    struct image_geometry geometry;   /* of the last image run */
     struct pixels_memory whole_image; /* result of image_pipeline_decode_whole */
     uint8_t *augment_scratch;         /* as large as the target */
 };
@@ -108,63 +109,60 @@ static void get_upright_size(const struct image *image, uint32_t *width, uint32_
     *height = swap ? image->width : image->height;
 }
 
-static uint32_t choose_steps(struct image_pipeline *pipeline, struct image_key key,
-                             struct augment_step steps[AUGMENT_STEPS_MAX])
+static struct crop choose_crop(const struct image_options *options, uint32_t width, uint32_t height,
+                               struct image_key key)
 {
-    const struct image_options *options = &pipeline->options;
-    uint32_t count = augment_choose(&options->augment, options->width, options->height, key.seed,
-                                    key.dataset, key.epoch, key.sample, steps);
-    pipeline->renderer.is_read_next = count > 0;
-    return count;
+    return crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
 }
 
-static void augment(const struct image_pipeline *pipeline, const struct augment_step *steps,
-                    uint32_t count, uint8_t *rgb, size_t stride_bytes)
+/* Chooses the crop and the augmentation. */
+static struct framing choose_geometry(struct image_pipeline *pipeline, const struct image *image,
+                                      struct image_key key)
 {
     const struct image_options *options = &pipeline->options;
-    for (uint32_t i = 0; i < count; i++)
-        augment_apply(steps[i], rgb, options->width, options->height, stride_bytes,
+    struct image_geometry *geometry = &pipeline->geometry;
+    get_upright_size(image, &geometry->source_width, &geometry->source_height);
+    geometry->width = options->width;
+    geometry->height = options->height;
+    geometry->crop = choose_crop(options, geometry->source_width, geometry->source_height, key);
+    geometry->steps_count =
+        augment_choose(&options->augment, options->width, options->height, key.seed, key.dataset,
+                       key.epoch, key.sample, geometry->steps);
+    pipeline->renderer.is_read_next = geometry->steps_count > 0;
+    return framing_for_crop(image->orientation, image->width, image->height, geometry->crop,
+                            options->width, options->height);
+}
+
+static void augment(const struct image_pipeline *pipeline, uint8_t *rgb, size_t stride_bytes)
+{
+    const struct image_geometry *geometry = &pipeline->geometry;
+    for (uint32_t i = 0; i < geometry->steps_count; i++)
+        augment_apply(geometry->steps[i], rgb, geometry->width, geometry->height, stride_bytes,
                       pipeline->augment_scratch);
-}
-
-static struct framing choose_framing(const struct image_options *options, const struct image *image,
-                                     struct image_key key)
-{
-    uint32_t width, height;
-    get_upright_size(image, &width, &height);
-    struct crop crop =
-        crop_choose(&options->crop, width, height, key.seed, key.dataset, key.epoch, key.sample);
-    return framing_for_crop(image->orientation, image->width, image->height, crop, options->width,
-                            options->height);
 }
 
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes,
                        const char *path, struct image_key key, uint8_t *rgb, size_t stride_bytes,
                        struct err *err)
 {
-    const struct image_options *options = &pipeline->options;
     struct image image;
-    assert(stride_bytes >= 3 * (size_t)options->width);
+    assert(stride_bytes >= 3 * (size_t)pipeline->options.width);
     int status = read_headers(pipeline, data, bytes, path, &image, err);
     if (status)
         return status;
-    struct augment_step steps[AUGMENT_STEPS_MAX];
-    uint32_t steps_count = choose_steps(pipeline, key, steps);
-    struct framing framing = choose_framing(options, &image, key);
+    struct framing framing = choose_geometry(pipeline, &image, key);
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, steps, steps_count, rgb, stride_bytes);
+        augment(pipeline, rgb, stride_bytes);
     return status;
 }
 
 /* ---- Rows of uncompressed pictures. ---- */
 
-static struct framing choose_rows_framing(const struct image_options *options,
-                                          const struct image_rows *rows, struct image_key key)
+static struct image rows_image(const struct image_rows *rows)
 {
-    struct image image = {
+    return (struct image){
         .kind = IMAGE_PPM, .width = rows->width, .height = rows->height, .orientation = 1};
-    return choose_framing(options, &image, key);
 }
 
 bool image_find_rows(const struct image_options *options, struct image_key key,
@@ -174,9 +172,9 @@ bool image_find_rows(const struct image_options *options, struct image_key key,
     if (pixels_check_size("PPM", NULL, rows->width, rows->height, NULL) ||
         (uint64_t)rows->width * rows->height > pixels_max(options))
         return false; /* the whole picture's headers would be rejected */
-    struct framing framing = choose_rows_framing(options, rows, key);
-    struct resample_span span = {framing.stored.y, framing.stored.height, 1};
-    resample_find_source(span, rows->height, framing.height, &rows->first, &end);
+    struct crop crop = choose_crop(options, rows->width, rows->height, key);
+    struct resample_span span = {crop.rect.y, crop.rect.height, 1};
+    resample_find_source(span, rows->height, options->height, &rows->first, &end);
     rows->count = end - rows->first;
     return true;
 }
@@ -185,7 +183,8 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
                             const void *data, struct image_key key, uint8_t *rgb,
                             size_t stride_bytes, struct err *err)
 {
-    struct framing framing = choose_rows_framing(&pipeline->options, rows, key);
+    struct image image = rows_image(rows);
+    struct framing framing = choose_geometry(pipeline, &image, key);
     struct pixels_info info = {
         .width = rows->width, .height = rows->height, .channels = 3, .orientation = 1};
     struct pixels pixels = {.data = data,
@@ -193,8 +192,6 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
                             .region = {0, rows->first, rows->width, rows->count},
                             .channels = 3};
     struct image_rect region;
-    struct augment_step steps[AUGMENT_STEPS_MAX];
-    uint32_t steps_count = choose_steps(pipeline, key, steps);
     pipeline->kind = IMAGE_PPM;
     int status = render_plan_pixels(&pipeline->renderer, &framing, &info, &region, err);
     if (status)
@@ -202,7 +199,7 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
     assert(region.y == rows->first && region.height == rows->count);
     status = render_pixels(&pipeline->renderer, &framing, &pixels, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, steps, steps_count, rgb, stride_bytes);
+        augment(pipeline, rgb, stride_bytes);
     return status;
 }
 
@@ -298,6 +295,11 @@ int image_pipeline_open(const struct image_options *options, struct image_pipeli
     else
         *ret_pipeline = pipeline;
     return status;
+}
+
+const struct image_geometry *image_pipeline_geometry(const struct image_pipeline *pipeline)
+{
+    return &pipeline->geometry;
 }
 
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline)

@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "image/augment.h"
 #include "image/crop.h"
+#include "image/pipeline/geometry.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,6 +67,9 @@ bool image_find_rows(const struct image_options *options, struct image_key key,
 int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_rows *rows,
                             const void *data, struct image_key key, uint8_t *rgb,
                             size_t stride_bytes, struct err *err);
+
+/* Returns how the last image that was run became the target. */
+const struct image_geometry *image_pipeline_geometry(const struct image_pipeline *pipeline);
 
 /* Returns the number of harmless warnings for the last image (jpeg_decoder_warnings); 0 unless a
  * JPEG. */

@@ -4,7 +4,9 @@
  */
 #include "image/formats/pixels.h"
 
+#include "base/bytes.h"
 #include "base/philox.h"
+#include "image/formats/png.h"
 #include "image/formats/ppm.h"
 #include "image/pipeline/check.h"
 #include "image/pipeline/pipeline.h"
@@ -359,6 +361,52 @@ static void a_ppm_crop_equals_the_png_crop(void **state)
     remove_cases(&cases);
 }
 
+/* Masks of any depth keep their numbers; other colors are no masks. */
+static void masks_are_as_stored(void **state)
+{
+    (void)state;
+    static const int colors[][2] = {{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {3, 1},
+                                    {3, 2}, {3, 4}, {3, 8}, {2, 8}, {4, 16}, {6, 8}};
+    enum { WIDTH = 37, HEIGHT = 23 };
+    struct cases cases = make_cases();
+    for (size_t i = 0; i < 4 * sizeof colors / sizeof colors[0]; i++) {
+        const int *color = colors[i / 4];
+        bool is_mask = color[0] == 0 || color[0] == 3;
+        struct image_rect part = {0, 5, WIDTH, 11};
+        char name[64];
+        size_t bytes, wanted_bytes;
+        struct png_decoder decoder = {0};
+        struct pixels_memory memory = {0};
+        struct pixels_info info;
+        struct image_mask mask;
+        struct err err;
+        snprintf(name, sizeof name, "png-%d-%d-%s.png", color[0], color[1],
+                 i & 1 ? "adam7" : "rows");
+        unsigned char *data = read_case(&cases, name, "", &bytes),
+                      *wanted = read_case(&cases, name, ".u16", &wanted_bytes);
+        assert_int_equal(wanted_bytes, 2 * WIDTH * HEIGHT);
+        assert_ok(png_begin(&decoder, data, bytes, name, &info, &err), &err);
+        int status = png_decode_mask(&decoder, i & 2 ? &part : NULL, &memory, &mask, &err);
+        assert_int_equal(status, is_mask ? 0 : -EBADMSG);
+        uint32_t rows = i & 2 && !(i & 1) ? part.height : HEIGHT;
+        if (is_mask) {
+            assert_int_equal(mask.value_bytes, color[1] == 16 ? 2 : 1);
+            assert_int_equal(mask.first_row, rows == HEIGHT ? 0 : part.y);
+        }
+        for (uint32_t at = 0; is_mask && at < rows * WIDTH; at++) {
+            const uint8_t *row = mask.data + at / WIDTH * mask.stride_bytes;
+            uint32_t value =
+                mask.value_bytes == 1 ? row[at % WIDTH] : bytes_get_u16(row + 2 * (at % WIDTH));
+            assert_int_equal(value, bytes_get_u16(wanted + 2 * (at + mask.first_row * WIDTH)));
+        }
+        assert_null(decoder.codec);
+        free(memory.data);
+        free(data);
+        free(wanted);
+    }
+    remove_cases(&cases);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +418,7 @@ int main(void)
         cmocka_unit_test(ppm_is_read_in_place),
         cmocka_unit_test(an_oversized_ppm_header_is_reported),
         cmocka_unit_test(a_ppm_crop_equals_the_png_crop),
+        cmocka_unit_test(masks_are_as_stored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

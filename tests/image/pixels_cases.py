@@ -35,7 +35,7 @@ def scan(image, channels, depth):
 def png(width, height, color, depth, interlaced=False, before=b"", trns=None, palette=None):
     channels = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
     most = len(palette) - 1 if palette else (1 << depth) - 1
-    image = [[[(x * 7 + y * 3 + c * 50 + random.randrange(3)) * 4 % (most + 1) for c in range(channels)] for x in range(width)]
+    image = [[[(x * 7 + y * 3 + c * 50 + random.randrange(3)) * (4 if depth > 4 else 1) % (most + 1) for c in range(channels)] for x in range(width)]
              for y in range(height)]
     data = b"".join(scan([row[x0::dx] for row in image[y0::dy]] if width > x0 else [], channels, depth)
                     for x0, y0, dx, dy in ADAM7) if interlaced else scan(image, channels, depth)
@@ -70,7 +70,9 @@ for color, depths in ((0, (1, 2, 4, 8, 16)), (2, (8, 16)), (3, (1, 2, 4, 8)), (4
             wide = None
             if depth == 16:  # Pillow clips 16-bit gray
                 wide = bytes(pixel[c if color in (2, 6) else 0] >> 8 for row in image for pixel in row for c in range(3))
-            put(f"png-{color}-{depth}-{'adam7' if interlaced else 'rows'}.png", data, wide)
+            name = f"png-{color}-{depth}-{'adam7' if interlaced else 'rows'}.png"
+            put(name, data, wide)
+            (folder / (name + ".u16")).write_bytes(b"".join(struct.pack("<H", pixel[0]) for row in image for pixel in row))
 put("png-1x1.png", png(1, 1, 2, 8)[0])
 put("png-tall.png", png(1, 300, 6, 8)[0])
 for orientation in range(1, 9):
