@@ -66,7 +66,7 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
     uint64_t items = options->batching.micro, large = 0, small = 0;
     switch (options->decode) {
     case LOADER_IMAGE:
-        large = sat_mul(items, loader_picture_bytes(loader));
+        large = fields_labels_offset(loader, options->fields_count);
         break;
     case LOADER_TOKENS:
         large = sat_mul(items, ((uint64_t)options->text.block + 1) * 4);

@@ -4,7 +4,8 @@
  *     reader -> queue of items -> [workers] -> slot complete -> consumer
  *
  * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of
- * options.fields, substitute.c replaces a bad sample, mixup_batch.c mixes images.
+ * options.fields, field_numbers.c its numbers, field_image.c what belongs to the image,
+ * substitute.c replaces a bad sample, mixup_batch.c mixes images.
  *
  * The loader's mutex guards fields marked G: a worker finishes items, updates their slots and
  * takes the next items in one critical section.
@@ -13,6 +14,7 @@
 #define MILLRACE_LOADER_DECODE_POOL_H
 
 #include "base/os/trace.h"
+#include "image/formats/png.h"
 #include "image/pipeline/pipeline.h"
 #include "loader/slots.h"
 
@@ -49,6 +51,10 @@ struct load_worker {
     /* JSON field of the item being decoded, and its text, if it was parsed; else NULL */
     struct json_t *document;
     const uint8_t *document_text;
+    struct png_decoder png;      /* of labels */
+    struct pixels_memory labels; /* decoded */
+    /* Scratch of field_numbers.c and field_image.c, which grows to the largest sample. */
+    struct pixels_memory numbers, kept_boxes;
     uint8_t *scratch; /* a substitute's bytes */
     uint64_t scratch_bytes;
 };

@@ -294,6 +294,9 @@ void decode_pool_close(struct loader *loader)
             loader->io->ops->queue_close(worker->queue);
         free(worker->pieces);
         free(worker->picture);
+        free(worker->labels.data);
+        free(worker->numbers.data);
+        free(worker->kept_boxes.data);
         substitute_free(&loader->memory, worker->scratch, worker->scratch_bytes);
     }
     free(pool->workers);

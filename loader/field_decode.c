@@ -1,7 +1,7 @@
 /*
- * field_decode — decodes stored fields to those of options.fields.
+ * field_decode — decodes stored fields to those of options.fields: text, bytes and single values.
  */
-#include "loader/state.h"
+#include "loader/field_values.h"
 
 #include "base/bytes.h"
 #include "base/json/jsonx.h"
@@ -32,8 +32,8 @@ static int check_utf8(const struct shard *shard, const struct view_piece *piece,
     return 0;
 }
 
-static int wrong_array(const struct loader_field *field, const struct shard *shard,
-                       const struct view_piece *piece, const struct npy *npy, struct err *err)
+int field_wrong_array(const struct loader_field *field, const struct shard *shard,
+                      const struct view_piece *piece, const struct npy *npy, struct err *err)
 {
     err_set(err, -EBADMSG, "the array in field \"%s\" has another type", piece->extension);
     err_at(err, shard->path, (int64_t)piece->want_offset);
@@ -42,8 +42,8 @@ static int wrong_array(const struct loader_field *field, const struct shard *sha
     return -EBADMSG;
 }
 
-static int decode_array(const struct loader_field *field, const struct shard *shard,
-                        const struct view_piece *piece, struct npy *ret_npy, struct err *err)
+int field_decode_array(const struct shard *shard, const struct view_piece *piece,
+                       struct npy *ret_npy, struct err *err)
 {
     int status = npy_decode_array(view_data(piece), piece->want_bytes, piece->want_bytes,
                                   shard->path, ret_npy, err);
@@ -51,9 +51,18 @@ static int decode_array(const struct loader_field *field, const struct shard *sh
         err->offset = (int64_t)piece->want_offset + (err->offset > 0 ? err->offset : 0);
         return status;
     }
+    return 0;
+}
+
+static int decode_array(const struct loader_field *field, const struct shard *shard,
+                        const struct view_piece *piece, struct npy *ret_npy, struct err *err)
+{
+    int status = field_decode_array(shard, piece, ret_npy, err);
+    if (status)
+        return status;
     return ret_npy->dtype == field->dtype && ret_npy->rank == field->rank
                ? 0
-               : wrong_array(field, shard, piece, ret_npy, err);
+               : field_wrong_array(field, shard, piece, ret_npy, err);
 }
 
 /* ---- JSON. ---- */
@@ -69,9 +78,15 @@ static const char *expected_kind(enum loader_field_decode decode)
         return "a number";
     case LOADER_FIELD_BOOL:
         return "true or false";
+    case LOADER_FIELD_ARRAY:
+        return "an array of numbers of the field's type";
+    case LOADER_FIELD_BOXES:
+        return "an array of arrays of 4 numbers";
+    case LOADER_FIELD_KEYPOINTS:
+        return "an array of arrays of 3 numbers, or of 3 numbers for each point";
     case LOADER_FIELD_STR:
     case LOADER_FIELD_BYTES:
-    case LOADER_FIELD_ARRAY:
+    case LOADER_FIELD_LABELS:
         break;
     }
     return "a string";
@@ -126,8 +141,8 @@ int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_
     return status;
 }
 
-static int wrong_value(const struct loader_field *type, const struct shard *shard,
-                       const struct view_piece *piece, struct err *err)
+int field_wrong_value(const struct loader_field *type, const struct shard *shard,
+                      const struct view_piece *piece, struct err *err)
 {
     err_set(err, -EBADMSG, "field \"%s\"%s%.80s has the wrong type", piece->extension,
             type->path ? " at " : "", type->path ? type->path : "");
@@ -138,8 +153,8 @@ static int wrong_value(const struct loader_field *type, const struct shard *shar
     return -EBADMSG;
 }
 
-static int no_value(const struct loader_field *type, const struct shard *shard,
-                    const struct view_piece *piece, struct err *err)
+int field_no_value(const struct loader_field *type, const struct shard *shard,
+                   const struct view_piece *piece, struct err *err)
 {
     err_set(err, -EBADMSG, "field \"%s\" has no value at %.80s", piece->extension,
             type->path ? type->path : "$");
@@ -179,9 +194,10 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
     if (status)
         return status;
     if (node)
-        return store_scalar(type->decode, node, value) ? wrong_value(type, shard, piece, err) : 0;
+        return store_scalar(type->decode, node, value) ? field_wrong_value(type, shard, piece, err)
+                                                       : 0;
     return type->default_value ? field_scalar_parse(type->decode, type->default_value, value, err)
-                               : no_value(type, shard, piece, err);
+                               : field_no_value(type, shard, piece, err);
 }
 
 /* Sets *ret_text to the string at the path, or to the default. */
@@ -195,18 +211,23 @@ static int find_text(struct load_worker *worker, const struct loader_field *type
     if (status)
         return status;
     if (node)
-        return jsonx_text(node, ret_text) ? wrong_value(type, shard, piece, err) : 0;
+        return jsonx_text(node, ret_text) ? field_wrong_value(type, shard, piece, err) : 0;
     *ret_text = type->default_value;
-    return *ret_text ? 0 : no_value(type, shard, piece, err);
+    return *ret_text ? 0 : field_no_value(type, shard, piece, err);
 }
 
 /* ---- Any field. ---- */
 
 int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
-                 const struct shard *shard, const struct view_piece *piece, struct err *err)
+                 const struct shard *shard, const struct view_piece *pieces, struct err *err)
 {
     struct loader *loader = worker->loader;
     const struct loader_field *type = &loader->options.fields[field];
+    const struct view_piece *piece = &pieces[field];
+    if (type->decode >= LOADER_FIELD_LABELS)
+        return field_decode_of_image(worker, slot, item, field, shard, pieces, err);
+    if (type->decode == LOADER_FIELD_ARRAY && type->path)
+        return field_decode_numbers(worker, slot, item, field, shard, piece, err);
     if (!field_is_ragged(type))
         return decode_scalar(worker, slot, item, field, shard, piece, err);
     struct npy npy = {.shape = {piece->want_bytes}};

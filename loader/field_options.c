@@ -39,14 +39,30 @@ static int check_array(const struct loader_field *field, struct err *err)
     return -EINVAL;
 }
 
+/* From .npy, or with a path, from a JSON array. */
+static bool is_numbers(const struct loader_field *field)
+{
+    return field->decode == LOADER_FIELD_ARRAY || field->decode == LOADER_FIELD_BOXES ||
+           field->decode == LOADER_FIELD_KEYPOINTS;
+}
+
 static int check_path(const struct loader_field *field, struct err *err)
 {
     if (!field->path && !field->default_value)
         return 0;
-    if (field->decode == LOADER_FIELD_BYTES || field->decode == LOADER_FIELD_ARRAY) {
-        err_set(err, -EINVAL, "field \"%.80s\" has a path or a default, but is not a single value",
+    if (field->decode == LOADER_FIELD_BYTES || field->decode == LOADER_FIELD_LABELS ||
+        (is_numbers(field) && !field->path)) {
+        err_set(err, -EINVAL, "field \"%.80s\" has a path or a default, but is not JSON",
                 field->name);
-        err_advise(err, "remove it, or decode the field as text, a number or a truth value");
+        err_advise(err, is_numbers(field) ? "give a path too: arrays without one are NumPy files"
+                                          : "remove it, or decode the field as another type");
+        return -EINVAL;
+    }
+    if (field->decode == LOADER_FIELD_ARRAY && (field->rank != 1 || field->dtype == DTYPE_F16)) {
+        err_set(err, -EINVAL, "field \"%.80s\" cannot be an array from JSON", field->name);
+        err_expected(err, "one dimension, and another type than F16");
+        err_found(err, "%" PRIu32 " dimensions, %s", field->rank, dtype_name(field->dtype));
+        err_advise(err, "set dtype and rank to those of a JSON array of numbers");
         return -EINVAL;
     }
     return field->path ? jsonx_path_check(field->path, err) : 0;
@@ -54,9 +70,17 @@ static int check_path(const struct loader_field *field, struct err *err)
 
 static int check_default(const struct loader_field *field, struct err *err)
 {
-    uint8_t value[sizeof(uint64_t)];
-    if (!field->default_value || field_is_ragged(field))
+    if (!field->default_value || field->decode == LOADER_FIELD_STR)
         return 0;
+    if (is_numbers(field)) {
+        if (strcmp(field->default_value, "[]") == 0)
+            return 0;
+        err_set(err, -EINVAL, "the default of field \"%.80s\" is not empty", field->name);
+        err_expected(err, "[]");
+        err_found(err, "%.80s", field->default_value);
+        return -EINVAL;
+    }
+    uint8_t value[sizeof(uint64_t)];
     int status = field_scalar_parse(field->decode, field->default_value, value, err);
     if (status == -EBADMSG) {
         err_set(err, -EINVAL, "the default of field \"%.80s\" has the wrong type", field->name);
@@ -65,6 +89,75 @@ static int check_default(const struct loader_field *field, struct err *err)
     }
     return status;
 }
+
+/* ---- Fields that follow others. ---- */
+
+bool field_follows_boxes(const struct loader_field *field)
+{
+    return field->follows && field->decode == LOADER_FIELD_ARRAY;
+}
+
+static bool belongs_to_image(const struct loader_field *field)
+{
+    return field->decode >= LOADER_FIELD_LABELS;
+}
+
+static int wrong_follows(const struct loader_field *field, const char *advice, struct err *err)
+{
+    err_set(err, -EINVAL, "field \"%.80s\" cannot follow %s%.80s%s", field->name,
+            field->follows ? "\"" : "nothing", field->follows ? field->follows : "",
+            field->follows ? "\"" : "");
+    err_advise(err, "%s", advice);
+    return -EINVAL;
+}
+
+static int check_boxes_exist(const struct loader_options *options, const struct loader_field *field,
+                             struct err *err)
+{
+    if (field->decode == LOADER_FIELD_ARRAY && field->rank > 0)
+        for (uint32_t i = 0; i < options->fields_count; i++)
+            if (options->fields[i].decode == LOADER_FIELD_BOXES && options->fields[i].name &&
+                strcmp(options->fields[i].name, field->follows) == 0)
+                return 0;
+    return wrong_follows(field,
+                         "only labels, boxes and keypoints follow \"image\"; an array of at least "
+                         "one dimension may follow a field of boxes",
+                         err);
+}
+
+static int check_labels_dtype(const struct loader_field *field, struct err *err)
+{
+    if (field->decode != LOADER_FIELD_LABELS || field->dtype == DTYPE_U8 ||
+        field->dtype == DTYPE_U16 || field->dtype == DTYPE_I32 || field->dtype == DTYPE_I64)
+        return 0;
+    err_set(err, -EINVAL, "field \"%.80s\" cannot be labels of that type", field->name);
+    err_expected(err, "U8, U16, I32 or I64");
+    err_found(err, "%s", dtype_name(field->dtype));
+    err_advise(err, "set its dtype");
+    return -EINVAL;
+}
+
+static int check_follows(const struct loader_options *options, const struct loader_field *field,
+                         struct err *err)
+{
+    if (!belongs_to_image(field))
+        return field->follows ? check_boxes_exist(options, field, err) : 0;
+    if (!field->follows || strcmp(field->follows, "image") != 0)
+        return wrong_follows(field, "labels, boxes and keypoints follow \"image\"", err);
+    if (options->decode != LOADER_IMAGE)
+        return wrong_follows(field, "a record has no image: set decode to LOADER_IMAGE", err);
+    if (mixup_is_on(&options->image.mixup))
+        return wrong_follows(field, "mixup and cutmix do not mix it: turn them off", err);
+    if (!(field->visible_min >= 0 && field->visible_min <= 1)) {
+        err_set(err, -EINVAL, "visible_min of field \"%.80s\" is out of range", field->name);
+        err_expected(err, "0 to 1");
+        err_found(err, "%g", field->visible_min);
+        return -EINVAL;
+    }
+    return check_labels_dtype(field, err);
+}
+
+/* ---- All options. ---- */
 
 int fields_check(const struct loader_options *options, struct err *err)
 {
@@ -103,6 +196,8 @@ int fields_check(const struct loader_options *options, struct err *err)
             status = check_path(field, err);
         if (!status)
             status = check_default(field, err);
+        if (!status)
+            status = check_follows(options, field, err);
     }
     return status;
 }
@@ -130,7 +225,7 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
     for (uint32_t i = 0; i < count; i++) {
         const struct loader_field *field = &options->fields[i];
         bytes += string_bytes(field->name) + string_bytes(field->from) + string_bytes(field->path) +
-                 string_bytes(field->default_value);
+                 string_bytes(field->default_value) + string_bytes(field->follows);
     }
     *ret_fields = NULL;
     if (count == 0)
@@ -145,6 +240,7 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         fields[i].from = copy_string(&text, options->fields[i].from);
         fields[i].path = copy_string(&text, options->fields[i].path);
         fields[i].default_value = copy_string(&text, options->fields[i].default_value);
+        fields[i].follows = copy_string(&text, options->fields[i].follows);
     }
     *ret_fields = fields;
     return 0;
@@ -166,6 +262,11 @@ enum dtype field_dtype(const struct loader_field *field)
         return DTYPE_F32;
     case LOADER_FIELD_F64:
         return DTYPE_F64;
+    case LOADER_FIELD_LABELS:
+        return field->dtype;
+    case LOADER_FIELD_BOXES:
+    case LOADER_FIELD_KEYPOINTS:
+        return DTYPE_F32;
     case LOADER_FIELD_BOOL:
         break;
     }
@@ -179,8 +280,24 @@ uint64_t fields_offset(const struct loader *loader, uint32_t field)
     uint64_t at = options->decode == LOADER_IMAGE ? items * loader_labels_bytes(loader) : 0;
     for (uint32_t f = 0; f <= field; f++) {
         at = bytes_round_up(at, sizeof(uint64_t));
-        if (f < field && !field_is_ragged(&options->fields[f]))
+        if (f < field && !field_is_ragged(&options->fields[f]) &&
+            options->fields[f].decode != LOADER_FIELD_LABELS)
             at += items * dtype_bytes(field_dtype(&options->fields[f]));
+    }
+    return at;
+}
+
+uint64_t fields_labels_offset(const struct loader *loader, uint32_t field)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t pixels = (uint64_t)options->image.width * options->image.height, at;
+    if (__builtin_mul_overflow(options->batching.micro, loader_picture_bytes(loader), &at) ||
+        at > UINT64_MAX / 16 / LOADER_FIELDS_MAX)
+        return UINT64_MAX;
+    for (uint32_t f = 0; f <= field; f++) {
+        at = bytes_round_up(at, RAGGED_ALIGN_BYTES);
+        if (f < field && options->fields[f].decode == LOADER_FIELD_LABELS)
+            at += options->batching.micro * pixels * dtype_bytes(options->fields[f].dtype);
     }
     return at;
 }

@@ -139,7 +139,8 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
     if (loader->options.decode == LOADER_TOKENS)
         status = decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
     for (uint32_t f = 0; !status && f < fields; f++)
-        status = field_decode(worker, slot, item, f, shard, &pieces[count + f], err);
+        if (!field_follows_boxes(&loader->options.fields[f]))
+            status = field_decode(worker, slot, item, f, shard, &pieces[count], err);
     jsonx_free(worker->document);
     worker->document = NULL;
     return status;

@@ -65,13 +65,34 @@ enum loader_field_decode {
     LOADER_FIELD_BYTES, /* U8: the stored bytes */
     LOADER_FIELD_STR,   /* U8: valid UTF-8, not NUL-terminated */
     /* Elements of a NumPy file (.npy) of the field's dtype and rank, in C order. BF16 and F8 are
-     * not NumPy types. */
+     * not NumPy types. With a path: a JSON array of numbers; not of F16, and rank is 1. */
     LOADER_FIELD_ARRAY,
     /* Dense, [items]. The stored text is a JSON value: */
     LOADER_FIELD_INT,  /* I64: an integer, without point or exponent */
     LOADER_FIELD_F32,  /* F32: a number, rounded to the nearest */
     LOADER_FIELD_F64,  /* F64: a number */
     LOADER_FIELD_BOOL, /* BOOL: true or false */
+    /* What belongs to the image is cropped, resized, flipped and moved with it
+     * (docs/reference/images.md). `follows` is "image". */
+    /* Dense, [items, height, width] of the field's dtype, U8, U16, I32 or I64: the class number of
+     * each pixel. From a gray or palette PNG, whose levels or indexes are the numbers, or from a
+     * NumPy file of U8 or U16 [height, width]. It is as large as the upright image. */
+    LOADER_FIELD_LABELS,
+    /* Ragged, F32 [n, 4]: x0, y0, x1, y1 in pixels of "image", without boxes that are cropped away
+     * (visible_min). From a NumPy file of F32, F64, I32 or I64 [n, 4], or with a path, a JSON array
+     * of arrays of 4 numbers. box_format states what the numbers are. */
+    LOADER_FIELD_BOXES,
+    /* Ragged, F32 [n, 3]: x, y and visibility. A point outside the image, or of visibility 0, is
+     * 0, 0, 0. From a NumPy file like boxes, or with a path, a JSON array of arrays of 3 numbers,
+     * or of 3 n numbers as in COCO. A flip does not exchange left and right points. */
+    LOADER_FIELD_KEYPOINTS,
+};
+
+/* The four numbers of a stored box. */
+enum loader_box_format {
+    LOADER_BOX_XYXY,   /* left, top, right, bottom */
+    LOADER_BOX_XYWH,   /* left, top, width, height: COCO */
+    LOADER_BOX_CXCYWH, /* center, width, height: YOLO, which normalizes them */
 };
 
 /* A field of each batch besides those of loader_options.decode. A sample is bad if it lacks the
@@ -81,14 +102,25 @@ struct loader_field {
     /* Extensions separated by `;`, such as "txt". Each sample uses the first that it has. */
     const char *from;
     enum loader_field_decode decode;
-    enum dtype dtype; /* of LOADER_FIELD_ARRAY */
+    enum dtype dtype; /* of LOADER_FIELD_ARRAY and LOADER_FIELD_LABELS */
     uint32_t rank;    /* of LOADER_FIELD_ARRAY: dimensions of each array, at most DTYPE_RANK_MAX */
     /* The stored field is a JSON document, and this selects the value, such as "$.boxes[0].label"
-     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and arrays. */
+     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and labels. */
     const char *path;
     /* The value of samples that lack the field, or whose document lacks the value or has null
-     * there, as stored text would give it. NULL: such a sample is bad. Not for bytes and arrays. */
+     * there, as stored text would give it. NULL: such a sample is bad. Of JSON arrays, only "[]".
+     * Not for bytes, labels and NumPy files. */
     const char *default_value;
+    /* The field that it follows. Labels, boxes and keypoints follow "image", which is not mixed.
+     * An array may follow boxes, such as their classes: its first dimension has an entry for each
+     * stored box, and loses the entries of lost boxes. NULL: none. */
+    const char *follows;
+    enum loader_box_format box_format; /* of boxes */
+    bool
+        is_normalized; /* boxes, keypoints: fractions of the image's width and height, not pixels */
+    /* Boxes of which less than this part of the area remains in the image are lost, as by
+     * Albumentations' min_visibility. 0: those without any. At most 1. */
+    double visible_min;
 };
 enum { LOADER_FIELDS_MAX = 24 };
 
@@ -387,9 +419,9 @@ void loader_retain(struct loader *loader, const struct batch *batch);
 void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Keeps a field's data after its batch is released, and after the loader is closed. The large
- * fields ("image", "tokens") of a batch share one memory, the small ones another, and each ragged
- * field has its own: a kept label keeps no image. Returns a reference to be released, from any
- * thread. */
+ * fields ("image", "tokens", LOADER_FIELD_LABELS) of a batch share one memory, the small ones
+ * another, and each ragged field has its own: a kept label keeps no image. Returns a reference to
+ * be released, from any thread. */
 struct batch_memory *batch_field_retain(const struct batch_field *field);
 void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
 /* Call it before the last release, if a stream of options.device still uses the memory: for

@@ -50,11 +50,14 @@ enum { RAGGED_ALIGN_BYTES = 64 };
 
 static inline bool field_is_ragged(const struct loader_field *field)
 {
-    return field->decode <= LOADER_FIELD_ARRAY;
+    return field->decode <= LOADER_FIELD_ARRAY || field->decode == LOADER_FIELD_BOXES ||
+           field->decode == LOADER_FIELD_KEYPOINTS;
 }
 
 enum dtype field_dtype(const struct loader_field *field); /* field_options.c */
 uint32_t ragged_item_rank(const struct loader_field *field);
+/* Returns the most bytes that the values of a stored field of so many bytes take. */
+uint64_t ragged_bytes_max(const struct loader_field *field, uint64_t stored_bytes);
 /* Returns the memory that a micro-batch of so many items needs, with values of mean size. */
 uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items);
 

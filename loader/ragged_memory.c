@@ -14,7 +14,24 @@ enum { PLACE_ALIGN_BYTES = 8 }; /* of the largest dtype */
 
 uint32_t ragged_item_rank(const struct loader_field *field)
 {
-    return field->decode == LOADER_FIELD_ARRAY ? field->rank : 1;
+    switch (field->decode) {
+    case LOADER_FIELD_ARRAY:
+        return field->rank;
+    case LOADER_FIELD_BOXES:
+    case LOADER_FIELD_KEYPOINTS:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+uint64_t ragged_bytes_max(const struct loader_field *field, uint64_t stored_bytes)
+{
+    enum { JSON_NUMBER_BYTES_MIN = 2 }; /* with a comma or bracket */
+    if (!field->path || field->decode == LOADER_FIELD_STR)
+        return stored_bytes;
+    uint64_t numbers = bytes_min(stored_bytes, UINT64_MAX / 64) / JSON_NUMBER_BYTES_MIN;
+    return numbers * dtype_bytes(field_dtype(field));
 }
 
 uint64_t ragged_values_offset(const struct loader_field *field, uint64_t items)
@@ -32,7 +49,8 @@ uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items)
         if (!field_is_ragged(&options->fields[f]))
             continue;
         for (uint32_t i = 0; i < loader->sources_count; i++) {
-            uint64_t bytes = view_field_bytes(loader->sources[i].view, f);
+            uint64_t bytes =
+                ragged_bytes_max(&options->fields[f], view_field_bytes(loader->sources[i].view, f));
             mean_bytes = bytes > mean_bytes ? bytes : mean_bytes;
         }
         /* micro-batches differ in size, and begin on a page */
@@ -237,7 +255,8 @@ static int alloc_field(struct loader *loader, uint64_t bytes, bool is_starved, b
 /* Gives each item a place for the values of the field. Returns the bytes of all places. */
 static uint64_t plan_places(const struct loader *loader, struct load_slot *slot, uint32_t field)
 {
-    const char *default_value = loader->options.fields[field].default_value;
+    const struct loader_field *type = &loader->options.fields[field];
+    const char *default_value = type->default_value;
     uint64_t at = 0, default_bytes = default_value ? strlen(default_value) : 0;
     for (uint32_t i = 0; i < slot->batch.items_count; i++) {
         uint32_t pieces = slot->load_items[i].pieces_count;
@@ -247,6 +266,7 @@ static uint64_t plan_places(const struct loader *loader, struct load_slot *slot,
                         .view.want_bytes;
         if (pieces > 0 && bytes < default_bytes)
             bytes = default_bytes;
+        bytes = ragged_bytes_max(type, bytes);
         struct ragged_place *place = ragged_place(loader, slot, i, field);
         *place = (struct ragged_place){.at = at, .capacity_bytes = bytes};
         at += bytes_round_up(bytes, PLACE_ALIGN_BYTES);

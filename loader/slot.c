@@ -70,7 +70,11 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
     }
     for (uint32_t f = 0; f < options->fields_count; f++) {
         const struct loader_field *field = &options->fields[f];
-        if (!field_is_ragged(field))
+        if (field->decode == LOADER_FIELD_LABELS)
+            add_field(slot, (struct field_type){field->name, field->dtype}, BATCH_MEMORY_LARGE,
+                      fields_labels_offset(loader, f), 3,
+                      (uint64_t[]){items, options->image.height, options->image.width});
+        else if (!field_is_ragged(field))
             add_field(slot, (struct field_type){field->name, field_dtype(field)},
                       BATCH_MEMORY_SMALL, fields_offset(loader, f), 1, (uint64_t[]){items});
     }

@@ -150,6 +150,10 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
 /* Returns the offset of a dense field's array in the small memory, and for fields_count, the end of
  * all of them. */
 uint64_t fields_offset(const struct loader *loader, uint32_t field);
+/* The same for labels, in the large memory. Saturates. */
+uint64_t fields_labels_offset(const struct loader *loader, uint32_t field);
+/* Whether a field follows a field of boxes. */
+bool field_follows_boxes(const struct loader_field *field);
 
 /* label.c. Copies the path of options.image.label and reads its class names. */
 int label_open(struct loader *loader, struct err *err);
@@ -169,10 +173,10 @@ int field_find_value(struct load_worker *worker, const char *path, const struct 
 /* Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
 int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
                        struct err *err);
-/* Decodes a verified field. -EBADMSG: it cannot be decoded; errors of
- * ragged_store. */
+/* Decodes a verified field; boxes with the fields that follow them, which are not decoded by
+ * themselves. pieces: of all fields. -EBADMSG: it cannot be decoded; errors of ragged_store. */
 int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
-                 const struct shard *shard, const struct view_piece *piece, struct err *err);
+                 const struct shard *shard, const struct view_piece *pieces, struct err *err);
 
 /* loader_next.c; requires the mutex. Lets the reader use what was released. */
 void loader_note_release(struct loader *loader);

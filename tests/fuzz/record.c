@@ -35,6 +35,9 @@ int LLVMFuzzerInitialize(int *argument_count, char ***arguments)
     return 0;
 }
 
+/* Of 4 x 2 pixels. */
+static const char image[] = "P6 4 2 255\n123456789012345678901234";
+
 static void write_shard(const uint8_t *data, size_t bytes)
 {
     struct shard_writer *writer;
@@ -42,6 +45,7 @@ static void write_shard(const uint8_t *data, size_t bytes)
     if (shard_writer_open(io, shard_path, true, &writer, NULL) ||
         shard_writer_begin_sample(writer, "key", NULL) ||
         shard_writer_add_field(writer, "bin", data, bytes, NULL) ||
+        shard_writer_add_field(writer, "ppm", image, sizeof image - 1, NULL) ||
         shard_writer_commit(writer, &summary, NULL))
         abort();
 }
@@ -58,7 +62,8 @@ static void check_ragged(const struct batch_field *field)
         abort();
 }
 
-static void load(const struct loader_field *field)
+/* A field that follows boxes comes after them. */
+static void load(const struct loader_field *field, uint32_t count)
 {
     struct loader_options options = loader_options_default();
     struct loader *loader;
@@ -66,9 +71,13 @@ static void load(const struct loader_field *field)
     struct err err;
     options.dataset = shard_path;
     options.io = io;
-    options.decode = LOADER_RECORD;
+    options.decode = field->follows ? LOADER_IMAGE : LOADER_RECORD;
+    options.image.field = "ppm";
+    options.image.width = 3;
+    options.image.height = 2;
+    options.image.requires_label = false;
     options.fields = field;
-    options.fields_count = 1;
+    options.fields_count = count;
     options.batching = (struct batching){.global = 1, .micro = 1, .ranks = 1};
     options.epochs_max = 1;
     options.bad_policy = LOADER_BAD_SKIP;
@@ -78,9 +87,9 @@ static void load(const struct loader_field *field)
     if (loader_open(&options, &loader, &err) || loader_next(loader, &batch, &err) != LOADER_BATCH ||
         batch->items_count != 1)
         abort();
-    const struct batch_field *value = batch_field_named(batch, field->name);
-    if (!batch->items[0].skipped && value->offsets)
-        check_ragged(value);
+    for (uint32_t f = 0; f < batch->fields_count; f++)
+        if (!batch->items[0].skipped && batch->fields[f].offsets)
+            check_ragged(&batch->fields[f]);
     loader_release(loader, batch);
     loader_close(loader);
 }
@@ -88,18 +97,46 @@ static void load(const struct loader_field *field)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const struct loader_field fields[] = {
-        {"a", "bin", LOADER_FIELD_BYTES, 0, 0, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_STR, 0, 0, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_STR, 0, 0, "$.a", "none"},
-        {"a", "bin", LOADER_FIELD_ARRAY, DTYPE_F32, 2, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_ARRAY, DTYPE_U16, 1, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_ARRAY, DTYPE_BOOL, 0, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_INT, 0, 0, "$.a[0]", "1"},
-        {"a", "bin", LOADER_FIELD_F32, 0, 0, NULL, NULL},
-        {"a", "bin", LOADER_FIELD_F64, 0, 0, "$['a']", NULL},
-        {"a", "bin", LOADER_FIELD_BOOL, 0, 0, NULL, "true"}};
+        {.decode = LOADER_FIELD_BYTES},
+        {.decode = LOADER_FIELD_STR},
+        {.decode = LOADER_FIELD_STR, .path = "$.a", .default_value = "none"},
+        {.decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_F32, .rank = 2},
+        {.decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_U16, .rank = 1},
+        {.decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_BOOL, .rank = 0},
+        {.decode = LOADER_FIELD_INT, .path = "$.a[0]", .default_value = "1"},
+        {.decode = LOADER_FIELD_F32},
+        {.decode = LOADER_FIELD_F64, .path = "$['a']"},
+        {.decode = LOADER_FIELD_BOOL, .default_value = "true"},
+        {.decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_I16, .rank = 1, .path = "$"},
+        {.decode = LOADER_FIELD_ARRAY,
+         .dtype = DTYPE_F64,
+         .rank = 1,
+         .path = "$.c",
+         .default_value = "[]"},
+        {.decode = LOADER_FIELD_LABELS, .dtype = DTYPE_U8, .follows = "image"},
+        {.decode = LOADER_FIELD_LABELS, .dtype = DTYPE_I32, .follows = "image"},
+        {.decode = LOADER_FIELD_BOXES, .follows = "image"},
+        {.decode = LOADER_FIELD_BOXES,
+         .path = "$.a",
+         .follows = "image",
+         .box_format = LOADER_BOX_CXCYWH,
+         .is_normalized = true},
+        {.decode = LOADER_FIELD_KEYPOINTS, .path = "$", .follows = "image"},
+        {.decode = LOADER_FIELD_KEYPOINTS, .follows = "image"}};
     write_shard(data, bytes);
     /* the first byte selects one, because each opens a loader */
-    load(&fields[bytes ? (data[0] + bytes) % (sizeof fields / sizeof fields[0]) : 0]);
+    struct loader_field list[] = {
+        fields[bytes ? (data[0] + bytes) % (sizeof fields / sizeof fields[0]) : 0],
+        {.name = "c",
+         .from = "bin",
+         .path = "$.c",
+         .decode = LOADER_FIELD_ARRAY,
+         .dtype = DTYPE_I64,
+         .rank = 1,
+         .follows = "a",
+         .default_value = "[]"}};
+    list[0].name = "a";
+    list[0].from = "bin";
+    load(list, list[0].decode == LOADER_FIELD_BOXES ? 2 : 1);
     return 0;
 }

@@ -536,7 +536,7 @@ static void wrong_options_are_refused(void **state)
                  {LOADER_RECORD, 3, 1, "no field of that name"},
                  {LOADER_RECORD, 4, 1, "no name"},
                  {LOADER_RECORD, 5, 1, "cannot be an array of that type"},
-                 {LOADER_RECORD, 6, 1, "not a single value"},
+                 {LOADER_RECORD, 6, 1, "is not JSON"},
                  {LOADER_RECORD, 7, 1, "a JSON path has the wrong form"},
                  {LOADER_RECORD, 8, 1, "the default of field \"f\" has the wrong type"},
                  {LOADER_RECORD, 0, LOADER_FIELDS_MAX + 1, "too many fields"}};
