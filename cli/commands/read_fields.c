@@ -9,9 +9,11 @@
 #include <string.h>
 
 static const char *const decode_names[] = {
-    [LOADER_FIELD_BYTES] = "bytes", [LOADER_FIELD_STR] = "str", [LOADER_FIELD_ARRAY] = "array",
-    [LOADER_FIELD_INT] = "int",     [LOADER_FIELD_F32] = "f32", [LOADER_FIELD_F64] = "f64",
-    [LOADER_FIELD_BOOL] = "bool"};
+    [LOADER_FIELD_BYTES] = "bytes", [LOADER_FIELD_STR] = "str",
+    [LOADER_FIELD_ARRAY] = "array", [LOADER_FIELD_INT] = "int",
+    [LOADER_FIELD_F32] = "f32",     [LOADER_FIELD_F64] = "f64",
+    [LOADER_FIELD_BOOL] = "bool",   [LOADER_FIELD_LABELS] = "labels",
+    [LOADER_FIELD_BOXES] = "boxes", [LOADER_FIELD_KEYPOINTS] = "keypoints"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
 /* One --field. */
@@ -47,7 +49,36 @@ static int set_decode(const struct parser *parser, const char *text)
         parser->field->decode = (enum loader_field_decode)i;
         return 0;
     }
-    return wrong_spec(parser, "decode: bytes, str, array, int, f32, f64 or bool");
+    return wrong_spec(parser, "decode: bytes, str, array, int, f32, f64, bool, labels, boxes or "
+                              "keypoints");
+}
+
+static int set_box_format(const struct parser *parser, const char *text)
+{
+    static const char *const names[] = {
+        [LOADER_BOX_XYXY] = "xyxy", [LOADER_BOX_XYWH] = "xywh", [LOADER_BOX_CXCYWH] = "cxcywh"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        parser->field->box_format = (enum loader_box_format)i;
+        return 0;
+    }
+    return wrong_spec(parser, "box_format: xyxy, xywh or cxcywh");
+}
+
+static int set_normalized(const struct parser *parser, const char *text)
+{
+    parser->field->is_normalized = strcmp(text, "true") == 0;
+    return parser->field->is_normalized || strcmp(text, "false") == 0
+               ? 0
+               : wrong_spec(parser, "normalized: true or false");
+}
+
+static int set_visible_min(const struct parser *parser, const char *text)
+{
+    char *end;
+    parser->field->visible_min = strtod(text, &end);
+    return *text && !*end ? 0 : wrong_spec(parser, "visible_min: a number from 0 to 1");
 }
 
 static int set_dtype(const struct parser *parser, const char *text)
@@ -92,7 +123,16 @@ static int visit(void *context, const struct yaml_leaf *leaf)
         return set_dtype(parser, leaf->values[0]);
     if (strcmp(key, ".rank") == 0)
         return set_rank(parser, leaf->values[0]);
-    return wrong_spec(parser, "the keys from, path, decode, default, dtype and rank");
+    if (strcmp(key, ".follows") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->follows);
+    if (strcmp(key, ".box_format") == 0)
+        return set_box_format(parser, leaf->values[0]);
+    if (strcmp(key, ".normalized") == 0)
+        return set_normalized(parser, leaf->values[0]);
+    if (strcmp(key, ".visible_min") == 0)
+        return set_visible_min(parser, leaf->values[0]);
+    return wrong_spec(parser, "the keys from, path, decode, default, dtype, rank, follows, "
+                              "box_format, normalized and visible_min");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)
@@ -105,13 +145,15 @@ static int parse_one(struct read_fields *fields, const char *spec, struct err *e
     if (fields->count == LOADER_FIELDS_MAX)
         return wrong_spec(&parser, "fewer fields");
     struct loader_field *field = parser.field = &fields->list[fields->count++];
-    *field = (struct loader_field){.dtype = DTYPE_F32, .rank = 1};
+    *field = (struct loader_field){.dtype = DTYPE_COUNT, .rank = 1};
     field->name = own_text(fields, spec, (size_t)(equals - spec));
     str_add_format(&yaml, "field: %s\n", equals + 1);
     int status = !field->name || str_status(&yaml)
                      ? err_set(err, -ENOMEM, "out of memory for a field")
                      : yaml_walk(yaml.data, yaml.bytes, "--field", visit, &parser, err);
     str_deinit(&yaml);
+    if (field->dtype == DTYPE_COUNT) /* not set */
+        field->dtype = field->decode == LOADER_FIELD_LABELS ? DTYPE_U8 : DTYPE_F32;
     return status || field->from ? status : wrong_spec(&parser, "from: the extension of the field");
 }
 
@@ -160,6 +202,18 @@ static const int64_t *item_shape(const struct batch_field *field, uint32_t n)
     return &field->shapes[(uint64_t)n * field->item_rank];
 }
 
+/* The dimensions of an item's array: of labels, those after the items. */
+static void write_shape(const struct batch_field *field, uint32_t n, const char *name,
+                        struct jsonx_writer *json)
+{
+    jsonx_begin_array(json, name);
+    for (uint32_t d = 0; field->offsets && d < field->item_rank; d++)
+        jsonx_write_i64(json, NULL, item_shape(field, n)[d]);
+    for (uint32_t d = 1; !field->offsets && d < field->rank; d++)
+        jsonx_write_u64(json, NULL, field->shape[d]);
+    jsonx_end_array(json);
+}
+
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json)
 {
@@ -178,10 +232,10 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
             jsonx_write_u64(json, name, bytes);
             break;
         case LOADER_FIELD_ARRAY:
-            jsonx_begin_array(json, name);
-            for (uint32_t d = 0; d < field->item_rank; d++)
-                jsonx_write_i64(json, NULL, item_shape(field, n)[d]);
-            jsonx_end_array(json);
+        case LOADER_FIELD_LABELS:
+        case LOADER_FIELD_BOXES:
+        case LOADER_FIELD_KEYPOINTS:
+            write_shape(field, n, name, json);
             break;
         default:
             write_scalar(field, n, name, json);
@@ -190,22 +244,40 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
     }
 }
 
+bool read_field_is_array(const struct loader_field *type)
+{
+    return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_LABELS;
+}
+
+static void add_array(const struct batch_field *field, uint32_t n, struct str *out)
+{
+    uint8_t header[NPY_ARRAY_HEADER_BYTES];
+    uint64_t bytes = (uint64_t)field->stride_bytes[0];
+    const uint8_t *values = (const uint8_t *)field->data + n * bytes;
+    int64_t shape[DTYPE_RANK_MAX];
+    uint32_t rank = field->offsets ? field->item_rank : field->rank - 1;
+    if (field->offsets)
+        values = item_values(field, n, &bytes);
+    for (uint32_t d = 0; d < rank; d++)
+        shape[d] = field->offsets ? item_shape(field, n)[d] : (int64_t)field->shape[d + 1];
+    npy_encode_array_header(field->dtype, rank, shape, header);
+    str_add(out, header, sizeof header);
+    str_add(out, values, bytes);
+}
+
 void read_fields_add_file(const struct loader_field *type, const struct batch *batch, uint32_t n,
                           struct str *out)
 {
     const struct batch_field *field = batch_field_named(batch, type->name);
-    if (!field->offsets) {
+    uint64_t bytes;
+    if (read_field_is_array(type)) {
+        add_array(field, n, out);
+    } else if (field->offsets) {
+        const uint8_t *values = item_values(field, n, &bytes);
+        str_add(out, values, bytes);
+    } else {
         struct jsonx_writer json = {.out = out};
         write_scalar(field, n, NULL, &json);
         str_add(out, "\n", 1);
-        return;
     }
-    uint64_t bytes;
-    const uint8_t *values = item_values(field, n, &bytes);
-    if (type->decode == LOADER_FIELD_ARRAY) {
-        uint8_t header[NPY_ARRAY_HEADER_BYTES];
-        npy_encode_array_header(field->dtype, field->item_rank, item_shape(field, n), header);
-        str_add(out, header, sizeof header);
-    }
-    str_add(out, values, bytes);
 }

@@ -9,8 +9,11 @@
  *
  *     score={from: json, path: $.score, decode: f32, default: 0}
  *
- * decode is bytes by default; dtype and rank are those of arrays, by default f32 and 1. The others
- * are as in struct loader_field.
+ *     mask={from: seg.png, decode: labels, follows: image}
+ *     boxes={from: json, path: $.boxes, decode: boxes, follows: image, box_format: xywh}
+ *
+ * decode is bytes by default. dtype is that of arrays, by default f32, and labels, by default u8;
+ * rank is that of arrays, by default 1. The others are as in struct loader_field.
  */
 #ifndef MILLRACE_CLI_COMMANDS_READ_FIELDS_H
 #define MILLRACE_CLI_COMMANDS_READ_FIELDS_H
@@ -22,7 +25,7 @@
 /* Zero it before read_fields_parse. */
 struct read_fields {
     struct loader_field list[LOADER_FIELDS_MAX];
-    char *owned_texts[4 * LOADER_FIELDS_MAX]; /* borrowed by list */
+    char *owned_texts[5 * LOADER_FIELDS_MAX]; /* borrowed by list */
     uint32_t texts_count, count;
 };
 
@@ -31,11 +34,13 @@ int read_fields_parse(struct read_fields *fields, const struct option_list *spec
 void read_fields_deinit(struct read_fields *fields);
 
 /* Adds a member for each field to the open object: text as a string, a number or truth value as
- * such, bytes by their number, arrays by their shape. */
+ * such, bytes by their number, arrays, labels, boxes and keypoints by their shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);
-/* Appends the content of a file with the item's value of the field: an array as .npy, numbers and
- * truth values as JSON with a newline, others as they are. */
+/* Whether the field's files are .npy. */
+bool read_field_is_array(const struct loader_field *type);
+/* Appends the content of a file with the item's value of the field: arrays, labels, boxes and
+ * keypoints as .npy, numbers and truth values as JSON with a newline, others as they are. */
 void read_fields_add_file(const struct loader_field *type, const struct batch *batch, uint32_t n,
                           struct str *out);
 

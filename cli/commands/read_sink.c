@@ -169,8 +169,7 @@ static int write_field(struct read_sink *sink, const struct batch *batch, uint32
     struct str extension = {0};
     str_clear(&sink->file);
     read_fields_add_file(type, batch, n, &sink->file);
-    str_add_format(&extension, "%s%s", type->name,
-                   type->decode == LOADER_FIELD_ARRAY ? ".npy" : "");
+    str_add_format(&extension, "%s%s", type->name, read_field_is_array(type) ? ".npy" : "");
     int status = str_status(&sink->file) || str_status(&extension)
                      ? err_set(err, -ENOMEM, "out of memory for a field")
                      : write_file(sink, &batch->items[n], str_text(&extension), sink->file.data,

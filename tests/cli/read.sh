@@ -484,10 +484,78 @@ images_may_have_more_fields() {
   contains "$(head -1 lines)" '"fields":{"file":'
 }
 
+labels_and_boxes_follow_images() {
+  mkdir -p followers
+  "$python" - <<'PYTHON'
+import io, json, tarfile
+import numpy as np
+from PIL import Image
+tar = tarfile.open("followers/r.tar", "w")
+def add(name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+def png(image):
+    out = io.BytesIO()
+    image.save(out, "PNG")
+    return out.getvalue()
+generator = np.random.default_rng(1)
+for i in range(20):
+    height, width = 30 + i, 70 - 2 * i
+    mask = Image.fromarray(generator.integers(0, 200, (height, width), dtype=np.uint8), "P")
+    mask.putpalette([k * 7 % 256 for k in range(768)])
+    corners = generator.integers(0, 20, (i % 4, 2))
+    boxes = np.concatenate([corners, generator.integers(1, 10, (i % 4, 2))], 1)
+    add(f"k{i:02}.json", json.dumps({"boxes": boxes.tolist(), "classes": list(range(i % 4))}).encode())
+    add(f"k{i:02}.png", png(Image.new("RGB", (width, height))))
+    add(f"k{i:02}.seg.png", png(mask))
+tar.close()
+PYTHON
+  local fields=(--field 'mask={from: seg.png, decode: labels, follows: image}'
+    --field 'wide={from: seg.png, decode: labels, follows: image, dtype: i64}'
+    --field 'boxes={from: json, path: $.boxes, decode: boxes, follows: image, box_format: xywh}'
+    --field 'classes={from: json, path: $.classes, decode: array, dtype: i64, follows: boxes}')
+  millrace read followers/r.tar --decode image --size 32 --crop none "${fields[@]}" --order sequential --print json --out followers/out --quiet >lines
+  same "$(sed -n 8p lines)" '{"position":7,"dataset":0,"epoch":0,"sample":7,"key":"k07","fields":{"mask":[32,32],"wide":[32,32],"boxes":[3,4],"classes":[3]}}'
+  millrace read followers/r.tar --decode image --size 32 --crop random "${fields[@]}" --order sequential --out followers/cropped --quiet
+  "$python" - <<'PYTHON'
+import io, json, tarfile
+import numpy as np
+from PIL import Image
+tar = tarfile.open("followers/r.tar")
+lost = 0
+for i in range(20):
+    def read(name):
+        return tar.extractfile(f"k{i:02}.{name}").read()
+    def load(folder, name):
+        return np.load(f"followers/{folder}/k{i:02}.{name}.npy")
+    stored = np.array(Image.open(io.BytesIO(read("seg.png"))))
+    height, width = stored.shape
+    rows, columns = ((2 * np.arange(32) + 1) * side // 64 for side in (height, width))
+    assert (load("out", "mask") == stored[rows[:, None], columns]).all()
+    assert load("out", "wide").dtype == np.int64 and (load("out", "wide") == load("out", "mask")).all()
+    boxes = np.array(json.loads(read("json"))["boxes"]).reshape(-1, 4).astype(float)
+    boxes[:, 2:] += boxes[:, :2]
+    wanted = (np.minimum(boxes, [width, height] * 2) * 32 / np.array([width, height] * 2)).astype(np.float32)
+    assert load("out", "boxes").dtype == np.float32 and (load("out", "boxes") == wanted).all()
+    assert (load("out", "classes") == np.arange(i % 4)).all()
+    cropped, classes = load("cropped", "boxes"), load("cropped", "classes")
+    assert len(cropped) == len(classes) <= i % 4 and (cropped >= 0).all() and (cropped <= 32).all()
+    assert (cropped[:, 2:] > cropped[:, :2]).all()
+    lost += i % 4 - len(classes)
+assert lost > 0
+PYTHON
+  same "$(status_of millrace read followers/r.tar --decode image --mixup 1 "${fields[@]}")" 2
+  grep -q 'turn them off' errors
+  same "$(status_of millrace read followers/r.tar "${fields[@]}")" 2
+  grep -q 'a record has no image' errors
+}
+
 wrong_fields_are_wrong_usage() {
   local spec
   for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
-    'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]' 'c={from: json, decode: int, path: t}'; do
+    'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]' 'c={from: json, decode: int, path: t}' \
+    'c={from: json, decode: boxes}' 'c={from: json, box_format: yxyx}' 'c={from: json, normalized: 2}' 'c={from: json, visible_min: x}'; do
     same "$(status_of millrace read shards --field "$spec")" 2 "$spec"
     one_line errors
   done
@@ -517,4 +585,5 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time samples_are_selected_by_key a_replaced_shard_is_a_bad_sample_by_number \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
-  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields wrong_fields_are_wrong_usage
+  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields labels_and_boxes_follow_images \
+  wrong_fields_are_wrong_usage
