@@ -551,6 +551,31 @@ PYTHON
   grep -q 'a record has no image' errors
 }
 
+masks_are_stored_upright() {
+  mkdir -p turned
+  "$python" - <<'PYTHON'
+import io, tarfile
+import numpy as np
+from PIL import Image
+exif = Image.Exif()
+exif[0x112] = 6 # turned by 90 degrees
+for name, size in (("upright", (30, 40)), ("stored", (40, 30))):
+    photo, mask = io.BytesIO(), io.BytesIO()
+    Image.new("RGB", (40, 30)).save(photo, "JPEG", exif=exif)
+    Image.fromarray(np.arange(1200, dtype=np.uint8).reshape(size[::-1])).save(mask, "PNG")
+    with tarfile.open(f"turned/{name}.tar", "w") as tar:
+        for extension, data in (("jpg", photo), ("png", mask)):
+            info = tarfile.TarInfo("k." + extension)
+            info.size = len(data.getvalue())
+            tar.addfile(info, io.BytesIO(data.getvalue()))
+PYTHON
+  local options=(--decode image --crop none --size 30 --field 'm={from: png, decode: labels, follows: image}' --quiet)
+  millrace read turned/upright.tar "${options[@]}" --out turned/out
+  "$python" -c 'import numpy as n; assert (n.load("turned/out/k.m.npy") == n.arange(1200, dtype=n.uint8).reshape(40, 30)[(2 * n.arange(30) + 1) * 40 // 60]).all()'
+  same "$(status_of millrace read turned/stored.tar "${options[@]}" --on-error stop)" 1
+  grep -q 'another size than the image: expected 30 x 40 pixels, as the upright image, found 40 x 30' errors
+}
+
 wrong_fields_are_wrong_usage() {
   local spec
   for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
@@ -586,4 +611,4 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
   only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields labels_and_boxes_follow_images \
-  wrong_fields_are_wrong_usage
+  masks_are_stored_upright wrong_fields_are_wrong_usage
