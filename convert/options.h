@@ -64,8 +64,9 @@ struct convert_options {
         ignore_globs; /* globs over names, or, with a slash, over relative paths */
     /* Extensions that become fields. Empty: photos and their companion files. */
     struct convert_string_list fields;
-    const char *tokenizer;      /* text: "bytes" (NULL), "gpt2" */
+    const char *tokenizer;      /* text: "bytes" (NULL), "gpt2", or the path of a tokenizer.json */
     const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
+    const char *document_end;   /* tokenizer.json: a token; NULL: see bpe_open_json */
     bool skip_errors;           /* false: the first bad item ends the conversion */
     int64_t errors_max;         /* skip_errors: limit on skipped items; -1: none */
     double errors_max_fraction; /* skip_errors: limit as a fraction of all items; 0: none */

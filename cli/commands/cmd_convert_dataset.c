@@ -21,7 +21,7 @@ struct convert_dataset_args {
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
     struct option_list split, ignore, fields;
-    const char *tokenizer, *vocab, *max_errors;
+    const char *tokenizer, *vocab, *document_end, *max_errors;
 };
 
 static const char *const jpeg_choices[] = {[CONVERT_JPEG_TILE] = "tile",
@@ -69,11 +69,14 @@ static const struct option option_rows[] = {
      .help =
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
          "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
-    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
+    {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2|FILE", NULL,
      "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
-     "encoding of GPT-2"},
+     "encoding of GPT-2; FILE: a tokenizer.json of GPT-2, Llama 3, Qwen 2 or later"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
      "with gpt2: folder of encoder.json and vocab.bpe"},
+    {"document-end", 0, OPTION_TEXT, AT(document_end), "TOKEN", NULL,
+     "with a tokenizer.json: token after each document; default: <|endoftext|> or "
+     "<|end_of_text|>"},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
      "what to do with an item that cannot be used", on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
@@ -136,6 +139,12 @@ static void show_progress(void *context, uint64_t items_done, uint64_t items, ui
 static int check_tokenizer(const struct convert_dataset_args *args, struct err *err)
 {
     bool is_gpt2 = args->tokenizer && strcmp(args->tokenizer, "gpt2") == 0;
+    bool is_json = args->tokenizer && str_ends_with_nocase(args->tokenizer, ".json");
+    if (args->document_end && !is_json) {
+        err_set(err, -EINVAL, "--document-end is for a tokenizer.json only");
+        err_advise(err, "add --tokenizer FILE");
+        return EXIT_USAGE;
+    }
     if (is_gpt2 == (args->vocab != NULL))
         return 0;
     err_set(err, -EINVAL,
@@ -216,6 +225,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .fields = {(const char *const *)args->fields.items, args->fields.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
+        .document_end = args->document_end,
         .skip_errors = args->on_error == ON_ERROR_SKIP,
         .workers = (unsigned)args->workers,
         .resume = args->resume,

@@ -1,15 +1,16 @@
 /*
  * bpe_encode — see bpe.h. Turns words into tokens.
  *
- * Short words are merged in a small array; long ones (a megabyte of spaces) with a linked list and
- * a heap of candidate pairs in O(n log n). Both merge in the same order.
+ * Words that occur often are in a cache. Other short words are merged in a small array; long ones
+ * (a megabyte of spaces) with a linked list and a heap of candidate pairs in O(n log n). Both merge
+ * in the same order.
  */
 #include "convert/bpe/bpe.h"
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "convert/bpe/bpe_split.h"
 #include "convert/bpe/bpe_vocabulary.h"
+#include "convert/bpe/unicode_nfc.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -18,43 +19,53 @@
 
 enum {
     SHORT_WORD_BYTES_MAX = 64,
-    CACHE_SLOTS = 1 << 14, /* 48 bytes each: 768 KiB, about the size of a core's L2 cache */
-    CACHED_WORD_BYTES_MAX = 30,
-    CACHED_WORD_TOKENS_MAX = 8,
+    CACHE_SLOTS_BITS = 14, /* of 64 bytes: 1 MiB, about the size of a core's L2 cache */
+    CACHED_WORD_BYTES_MAX = 31,
+    CACHED_WORD_TOKENS_MAX = 7,
+    KEY_WORDS = 4,
 };
 
-/* bytes: 0 if the slot is empty. */
-struct cached_word {
-    uint16_t tokens[CACHED_WORD_TOKENS_MAX];
-    uint8_t bytes, tokens_count;
-    uint8_t text[CACHED_WORD_BYTES_MAX];
+/* A word of up to 31 bytes, padded with zeros; the last byte is its length. */
+struct word_key {
+    uint64_t parts[KEY_WORDS];
 };
-static_assert(sizeof(struct cached_word) == 48, "CACHE_SLOTS assumes this size");
+
+/* tokens_count: 0 if the slot is empty. */
+struct cached_word {
+    struct word_key key;
+    uint32_t tokens[CACHED_WORD_TOKENS_MAX];
+    uint32_t tokens_count;
+};
+static_assert(sizeof(struct cached_word) == 64, "a slot is one cache line");
 
 struct node {
     uint32_t previous, next; /* NODE_NONE: none */
-    uint16_t token;          /* BPE_NONE: merged into the previous node */
+    uint32_t token;          /* BPE_NONE: merged into the previous node */
 };
 #define NODE_NONE UINT32_MAX
 
 struct bpe_encoder {
     const struct bpe *bpe;
-    struct cached_word *cache; /* CACHE_SLOTS, indexed by a word's hash */
+    struct cached_word *cache; /* [1 << CACHE_SLOTS_BITS], indexed by a word's hash */
     struct node *nodes;        /* [nodes_max]; long words need one node per byte */
     /* 3 * nodes_max entries rank << 32 | left node, lowest first; some entries are stale. */
     uint64_t *heap;
     size_t nodes_max, heap_count;
+    struct unicode_nfc nfc;
+    struct str normalized;
 };
 
 int bpe_encoder_open(const struct bpe *bpe, struct bpe_encoder **ret_encoder, struct err *err)
 {
     struct bpe_encoder *encoder = calloc(1, sizeof *encoder);
-    struct cached_word *cache = calloc(CACHE_SLOTS, sizeof *cache);
+    size_t cache_bytes = sizeof(struct cached_word) << CACHE_SLOTS_BITS;
+    struct cached_word *cache = aligned_alloc(sizeof *cache, cache_bytes);
     if (!encoder || !cache) {
         free(encoder);
         free(cache);
         return err_set(err, -ENOMEM, "out of memory for a tokenizer");
     }
+    memset(cache, 0, cache_bytes);
     encoder->bpe = bpe;
     encoder->cache = cache;
     *ret_encoder = encoder;
@@ -68,14 +79,31 @@ void bpe_encoder_close(struct bpe_encoder *encoder)
     free(encoder->cache);
     free(encoder->nodes);
     free(encoder->heap);
+    unicode_nfc_deinit(&encoder->nfc);
+    str_deinit(&encoder->normalized);
     free(encoder);
+}
+
+/* Appends tokens; the memory is reserved. */
+static inline void put_tokens(const struct bpe *bpe, const uint32_t *from, size_t count,
+                              struct str *tokens)
+{
+    char *to = tokens->data + tokens->bytes;
+    size_t token_bytes = bpe_token_bytes(bpe);
+    if (token_bytes == 2)
+        for (size_t i = 0; i < count; i++)
+            bytes_put_u16(to + 2 * i, (uint16_t)from[i]);
+    else
+        for (size_t i = 0; i < count; i++)
+            bytes_put_u32(to + 4 * i, from[i]);
+    tokens->bytes += count * token_bytes;
 }
 
 /* Merges in place and returns the number of tokens left. ranks[i]: rank of the pair of tokens i and
  * i + 1. */
-static size_t merge_short_word(const struct bpe *bpe, uint16_t *tokens, size_t count)
+static size_t merge_short_word(const struct bpe *bpe, uint32_t *tokens, size_t count)
 {
-    uint16_t ranks[SHORT_WORD_BYTES_MAX];
+    uint32_t ranks[SHORT_WORD_BYTES_MAX];
     /* An empty slot's rank is BPE_NONE. */
     for (size_t i = 0; i + 1 < count; i++)
         ranks[i] = bpe_find_pair(bpe, tokens[i], tokens[i + 1])->rank;
@@ -189,59 +217,146 @@ static int encode_long_word(struct bpe_encoder *encoder, const uint8_t *word, si
     for (size_t i = 0; i + 1 < bytes; i++)
         push_candidate(encoder, (uint32_t)i);
     merge_long_word(encoder);
-    for (uint32_t i = 0; i != NODE_NONE; i = encoder->nodes[i].next) {
-        bytes_put_u16(tokens->data + tokens->bytes, encoder->nodes[i].token);
-        tokens->bytes += BPE_TOKEN_BYTES;
+    for (uint32_t i = 0; i != NODE_NONE; i = encoder->nodes[i].next)
+        put_tokens(encoder->bpe, &encoder->nodes[i].token, 1, tokens);
+    return 0;
+}
+
+/* Merges a word of up to SHORT_WORD_BYTES_MAX bytes; returns the number of tokens. */
+static size_t encode_short_word(const struct bpe *bpe, const uint8_t *word, size_t bytes,
+                                uint32_t tokens[SHORT_WORD_BYTES_MAX])
+{
+    for (size_t i = 0; i < bytes; i++)
+        tokens[i] = bpe->bytes[word[i]];
+    return merge_short_word(bpe, tokens, bytes);
+}
+
+static int encode_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                       struct str *tokens, struct err *err)
+{
+    const struct bpe *bpe = encoder->bpe;
+    uint32_t short_tokens[SHORT_WORD_BYTES_MAX];
+    uint32_t whole = bpe->words ? bpe_find_word(bpe, word, bytes) : BPE_NONE;
+    if (whole != BPE_NONE)
+        put_tokens(bpe, &whole, 1, tokens);
+    else if (bytes > SHORT_WORD_BYTES_MAX)
+        return encode_long_word(encoder, word, bytes, tokens, err);
+    else
+        put_tokens(bpe, short_tokens, encode_short_word(bpe, word, bytes, short_tokens), tokens);
+    return 0;
+}
+
+/* bytes_left: how many may be read at word. */
+static struct word_key make_key(const uint8_t *word, size_t bytes, size_t bytes_left)
+{
+    struct word_key key = {0};
+    if (bytes_left >= sizeof key)
+        memcpy(&key, word, sizeof key);
+    else
+        memcpy(&key, word, bytes);
+    for (size_t i = 0; i < KEY_WORDS; i++) {
+        size_t begin = 8 * i;
+        uint64_t kept = bytes >= begin + 8 ? 8 : bytes > begin ? bytes - begin : 0;
+        /* the word's bytes come first in memory */
+        uint64_t mask = kept == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * kept) - 1;
+        key.parts[i] &= mask;
+    }
+    key.parts[KEY_WORDS - 1] |= (uint64_t)bytes << 56;
+    return key;
+}
+
+static size_t hash_key(const struct word_key *key)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = (key->parts[0] ^ (key->parts[1] * odd)) +
+                    (key->parts[2] ^ (key->parts[3] * UINT64_C(0xc2b2ae3d27d4eb4f)));
+    hash ^= hash >> 32;
+    return (size_t)(hash * odd >> (64 - CACHE_SLOTS_BITS));
+}
+
+static bool has_key(const struct cached_word *slot, const struct word_key *key)
+{
+    uint64_t difference = 0;
+    for (size_t i = 0; i < KEY_WORDS; i++)
+        difference |= slot->key.parts[i] ^ key->parts[i];
+    return difference == 0;
+}
+
+/* Encodes a word of up to CACHED_WORD_BYTES_MAX bytes. */
+static void encode_cached_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
+                               size_t bytes_left, struct str *tokens)
+{
+    const struct bpe *bpe = encoder->bpe;
+    const struct word_key key = make_key(word, bytes, bytes_left);
+    struct cached_word *slot = &encoder->cache[hash_key(&key)];
+    if (has_key(slot, &key)) {
+        put_tokens(bpe, slot->tokens, slot->tokens_count, tokens);
+        return;
+    }
+    uint32_t merged[SHORT_WORD_BYTES_MAX];
+    size_t count = 1;
+    merged[0] = bpe->words ? bpe_find_word(bpe, word, bytes) : BPE_NONE;
+    if (merged[0] == BPE_NONE)
+        count = encode_short_word(bpe, word, bytes, merged);
+    put_tokens(bpe, merged, count, tokens);
+    if (count > CACHED_WORD_TOKENS_MAX)
+        return;
+    slot->key = key;
+    memcpy(slot->tokens, merged, count * sizeof *merged);
+    slot->tokens_count = (uint32_t)count;
+}
+
+static int encode_words(struct bpe_encoder *encoder, const uint8_t *text, size_t bytes,
+                        struct str *tokens, struct err *err)
+{
+    enum bpe_pattern pattern = encoder->bpe->pattern;
+    if (str_reserve(tokens, bytes * bpe_token_bytes(encoder->bpe))) /* at most one per byte */
+        return err_set(err, -ENOMEM, "out of memory for tokens");
+    for (size_t at = 0, end; at < bytes; at = end) {
+        end = bpe_word_end(pattern, text, bytes, at);
+        int status = 0;
+        if (end - at <= CACHED_WORD_BYTES_MAX)
+            encode_cached_word(encoder, text + at, end - at, bytes - at, tokens);
+        else
+            status = encode_word(encoder, text + at, end - at, tokens, err);
+        if (status)
+            return status;
     }
     return 0;
 }
 
-static void encode_short_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
-                              struct str *tokens)
+/* Encodes text between added tokens. */
+static int encode_plain_text(struct bpe_encoder *encoder, const uint8_t *text, size_t bytes,
+                             struct str *tokens, struct err *err)
 {
-    struct cached_word *slot = NULL;
-    if (bytes <= CACHED_WORD_BYTES_MAX) {
-        slot = &encoder->cache[hash_64(word, bytes) % CACHE_SLOTS];
-        if (slot->bytes == bytes && memcmp(slot->text, word, bytes) == 0) {
-            size_t found_bytes = slot->tokens_count * (size_t)BPE_TOKEN_BYTES;
-            memcpy(tokens->data + tokens->bytes, slot->tokens, found_bytes);
-            tokens->bytes += found_bytes;
-            return;
-        }
-    }
-    uint16_t merged[SHORT_WORD_BYTES_MAX];
-    for (size_t i = 0; i < bytes; i++)
-        merged[i] = encoder->bpe->bytes[word[i]];
-    size_t count = merge_short_word(encoder->bpe, merged, bytes);
-    memcpy(tokens->data + tokens->bytes, merged, count * BPE_TOKEN_BYTES);
-    tokens->bytes += count * BPE_TOKEN_BYTES;
-    if (slot && count <= CACHED_WORD_TOKENS_MAX) {
-        slot->bytes = (uint8_t)bytes;
-        slot->tokens_count = (uint8_t)count;
-        memcpy(slot->text, word, bytes);
-        memcpy(slot->tokens, merged, count * BPE_TOKEN_BYTES);
-    }
+    if (!encoder->bpe->normalizes || unicode_nfc_stable_bytes(text, bytes) == bytes)
+        return encode_words(encoder, text, bytes, tokens, err);
+    struct str *normalized = &encoder->normalized;
+    str_clear(normalized);
+    if (unicode_nfc_normalize(&encoder->nfc, text, bytes, normalized))
+        return err_set(err, -ENOMEM, "out of memory for normalized text");
+    return encode_words(encoder, (const uint8_t *)normalized->data, normalized->bytes, tokens, err);
 }
 
 int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, struct str *tokens,
                struct err *err)
 {
+    const struct bpe *bpe = encoder->bpe;
+    const uint8_t *data = text;
+    size_t at = 0, begin;
+    const struct bpe_added_token *added;
     assert(bytes <= BPE_TEXT_BYTES_MAX);
-    if (str_reserve(tokens, bytes * BPE_TOKEN_BYTES)) /* at most one token per byte */
-        return err_set(err, -ENOMEM, "out of memory for tokens");
-    for (size_t at = 0; at < bytes;) {
-        size_t end = bpe_word_end(text, bytes, at);
-        const uint8_t *word = (const uint8_t *)text + at;
-        int status = 0;
-        if (end - at <= SHORT_WORD_BYTES_MAX)
-            encode_short_word(encoder, word, end - at, tokens);
-        else
-            status = encode_long_word(encoder, word, end - at, tokens, err);
+    while (!bpe->added.is_empty && (added = bpe_added_find(&bpe->added, data, bytes, at, &begin))) {
+        int status = encode_plain_text(encoder, data + at, begin - at, tokens, err);
+        if (!status && str_reserve(tokens, bpe_token_bytes(bpe)))
+            status = err_set(err, -ENOMEM, "out of memory for tokens");
         if (status)
             return status;
-        at = end;
+        put_tokens(bpe, &added->token, 1, tokens);
+        at = begin + added->bytes;
     }
-    if (bytes > 0)
+    int status = encode_plain_text(encoder, data + at, bytes - at, tokens, err);
+    if (!status)
         tokens->data[tokens->bytes] = '\0';
-    return 0;
+    return status;
 }

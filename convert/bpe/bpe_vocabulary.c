@@ -1,34 +1,29 @@
 /*
- * bpe_vocabulary — see bpe_vocabulary.h. Reads encoder.json and vocab.bpe:
- *
- *     encoder.json   {"token": id, ...}: the ids are 0 to the number of tokens - 1
- *     vocab.bpe      optional "#version: ...", then "left right\n" per pair, in order of rank
- *
- * In both files, a character stands for a byte. Printable Latin-1 characters stand for themselves,
- * U+0100 and up for the other bytes in order.
+ * bpe_vocabulary — see bpe_vocabulary.h.
  */
 #include "convert/bpe/bpe_vocabulary.h"
 
 #include "base/hash.h"
 #include "base/json/jsonx.h"
-#include "io/file_util.h"
+#include "base/utf8.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_TEXT_BYTES_MAX = 1024 };
+enum { TOKEN_TEXT_BYTES_MAX = 2048, CHARACTER_CODE_END = 0x100 + 256 };
+
+static bool is_printable(unsigned byte)
+{
+    return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
 
 /* Writes the UTF-8 form of the character that stands for a byte. */
 static void write_byte_character(unsigned byte, char text[3])
 {
     unsigned code = byte, others = 0;
-    for (unsigned b = 0; b <= byte; b++) {
-        bool printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-        code = printable ? b : 0x100 + others++;
-    }
+    for (unsigned b = 0; b <= byte; b++)
+        code = is_printable(b) ? b : 0x100 + others++;
     size_t at = 0;
     if (code >= 0x80)
         text[at++] = (char)(0xc0 | code >> 6);
@@ -36,159 +31,186 @@ static void write_byte_character(unsigned byte, char text[3])
     text[at + 1] = '\0';
 }
 
-struct vocabulary_reader {
-    struct bpe *bpe;
-    struct json_t *tokens;
-    uint8_t *seen; /* indexed by id */
-    const char *path;
-    struct err *err;
-};
-
-static int reject(const struct vocabulary_reader *reader, int64_t offset, const char *expected,
-                  const char *found)
+/* Fills byte_of[code]; -1: the character stands for no byte. */
+static void fill_byte_of(int16_t byte_of[CHARACTER_CODE_END])
 {
-    err_set(reader->err, -EBADMSG, "the byte-pair encoding vocabulary is invalid");
-    err_at(reader->err, reader->path, offset);
-    err_expected(reader->err, "%s", expected);
-    err_found(reader->err, "%.100s", found);
+    memset(byte_of, 0xff, CHARACTER_CODE_END * sizeof *byte_of);
+    unsigned others = 0;
+    for (unsigned byte = 0; byte < 256; byte++)
+        byte_of[is_printable(byte) ? byte : 0x100 + others++] = (int16_t)byte;
+}
+
+int bpe_builder_init(struct bpe_builder *builder, struct err *err)
+{
+    *builder = (struct bpe_builder){.bpe = calloc(1, sizeof *builder->bpe), .err = err};
+    return builder->bpe ? 0 : err_set(err, -ENOMEM, "out of memory for a vocabulary");
+}
+
+int bpe_reject(const struct bpe_builder *builder, const char *what, int64_t offset,
+               const char *expected, const char *found)
+{
+    err_set(builder->err, -EBADMSG, "%s is invalid", what);
+    err_at(builder->err, builder->path, offset);
+    err_expected(builder->err, "%s", expected);
+    err_found(builder->err, "%.100s", found);
     return -EBADMSG;
 }
 
-static int check_token(void *context, const char *key, struct json_t *value)
+int bpe_builder_find(const struct bpe_builder *builder, const char *what, int64_t offset,
+                     const char *text, uint32_t *ret_token)
 {
-    struct vocabulary_reader *reader = context;
     uint64_t id;
-    if (jsonx_u64(value, &id) || id >= reader->bpe->vocabulary_size || reader->seen[id])
-        return reject(reader, ERR_NO_OFFSET, "unique ids below the number of tokens", key);
-    reader->seen[id] = 1;
+    if (jsonx_u64(jsonx_get(builder->tokens, text), &id))
+        return bpe_reject(builder, what, offset, "tokens of the vocabulary", text);
+    *ret_token = (uint32_t)id;
     return 0;
 }
 
-static int find_token(const struct vocabulary_reader *reader, const char *text, int64_t offset,
-                      uint16_t *ret_token)
+int bpe_builder_set_bytes(const struct bpe_builder *builder, const char *what)
 {
-    uint64_t id;
-    if (jsonx_u64(jsonx_get(reader->tokens, text), &id))
-        return reject(reader, offset, "tokens of encoder.json", text);
-    *ret_token = (uint16_t)id;
-    return 0;
-}
-
-static int load_tokens(struct vocabulary_reader *reader, const char *text, size_t bytes)
-{
-    struct bpe *bpe = reader->bpe;
-    int status = jsonx_parse(text, bytes, reader->path, 0, &reader->tokens, reader->err);
-    if (status)
-        return status;
-    size_t count = jsonx_kind(reader->tokens) == JSON_KIND_OBJECT ? jsonx_count(reader->tokens) : 0;
-    if (count <= 256 || count > BPE_VOCABULARY_MAX)
-        return reject(reader, ERR_NO_OFFSET, "an object of 257 to 65535 tokens",
-                      "a different number");
-    bpe->vocabulary_size = (uint32_t)count;
-    bpe->identity = hash_64(text, bytes);
-    reader->seen = calloc(count, 1);
-    if (!reader->seen)
-        return err_set(reader->err, -ENOMEM, "out of memory for a vocabulary");
-    status = jsonx_each(reader->tokens, check_token, reader);
-    uint16_t end;
-    if (!status)
-        status = find_token(reader, "<|endoftext|>", ERR_NO_OFFSET, &end);
+    int status = 0;
     for (unsigned byte = 0; byte < 256 && !status; byte++) {
         char name[3];
         write_byte_character(byte, name);
-        status = find_token(reader, name, ERR_NO_OFFSET, &bpe->bytes[byte]);
+        status = bpe_builder_find(builder, what, ERR_NO_OFFSET, name, &builder->bpe->bytes[byte]);
     }
-    if (!status)
-        bpe->document_end_token = end;
     return status;
 }
 
-static int add_pair(struct vocabulary_reader *reader, const char *line, size_t bytes, uint32_t rank,
-                    int64_t offset)
+/* Returns the bits of a table that `count` entries fill at most half. */
+static unsigned table_bits(size_t count)
 {
-    char left[TOKEN_TEXT_BYTES_MAX], merged[TOKEN_TEXT_BYTES_MAX];
-    const char *space = memchr(line, ' ', bytes);
-    size_t left_bytes = space ? (size_t)(space - line) : 0;
-    if (left_bytes == 0 || left_bytes + 1 >= bytes || bytes >= sizeof merged || rank >= BPE_NONE)
-        return reject(reader, offset, "two tokens separated by a space, at most 65535 lines",
-                      "a different line");
-    memcpy(left, line, left_bytes);
-    left[left_bytes] = '\0';
-    memcpy(merged, line, left_bytes);
-    memcpy(merged + left_bytes, space + 1, bytes - left_bytes - 1);
-    merged[bytes - 1] = '\0';
-    struct bpe_pair pair = {.rank = (uint16_t)rank};
-    int status = find_token(reader, left, offset, &pair.left);
+    unsigned bits = 1;
+    while ((size_t)1 << bits < 2 * count)
+        bits++;
+    return bits;
+}
+
+int bpe_builder_reserve_pairs(const struct bpe_builder *builder, size_t count)
+{
+    struct bpe *bpe = builder->bpe;
+    bpe->pair_bits = table_bits(count + 1);
+    size_t bytes = sizeof *bpe->pairs << bpe->pair_bits;
+    bpe->pairs = malloc(bytes);
+    if (!bpe->pairs)
+        return err_set(builder->err, -ENOMEM, "out of memory for a vocabulary");
+    memset(bpe->pairs, 0xff, bytes);
+    return 0;
+}
+
+int bpe_builder_add_pair(const struct bpe_builder *builder, const char *what, int64_t offset,
+                         const char *left, const char *right, uint32_t rank)
+{
+    char merged[TOKEN_TEXT_BYTES_MAX];
+    size_t left_bytes = strlen(left), right_bytes = strlen(right);
+    if (left_bytes + right_bytes >= sizeof merged)
+        return bpe_reject(builder, what, offset, "tokens of at most 2047 bytes", left);
+    memcpy(merged, left, left_bytes);
+    memcpy(merged + left_bytes, right, right_bytes + 1);
+    struct bpe_pair pair = {.rank = rank};
+    int status = bpe_builder_find(builder, what, offset, left, &pair.left);
     if (!status)
-        status = find_token(reader, merged + left_bytes, offset, &pair.right);
+        status = bpe_builder_find(builder, what, offset, right, &pair.right);
     if (!status)
-        status = find_token(reader, merged, offset, &pair.merged_token);
+        status = bpe_builder_find(builder, what, offset, merged, &pair.merged_token);
     if (status)
         return status;
-    struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(reader->bpe, pair.left, pair.right);
+    struct bpe_pair *slot = (struct bpe_pair *)bpe_find_pair(builder->bpe, pair.left, pair.right);
     if (slot->merged_token != BPE_NONE)
-        return reject(reader, offset, "each pair once", merged);
+        return bpe_reject(builder, what, offset, "each pair once", merged);
     *slot = pair;
     return 0;
 }
 
-static int load_pairs(struct vocabulary_reader *reader, const char *text, size_t bytes)
+/* Returns the word's slot, or an empty one. */
+static struct bpe_word *find_word_slot(const struct bpe *bpe, const void *word, size_t bytes)
 {
-    memset(reader->bpe->pairs, 0xff, sizeof reader->bpe->pairs);
-    uint64_t hashes[2] = {reader->bpe->identity, hash_64(text, bytes)};
-    reader->bpe->identity = hash_64(hashes, sizeof hashes);
-    uint32_t rank = 0;
-    for (size_t at = 0; at < bytes;) {
-        const char *line = text + at, *newline = memchr(line, '\n', bytes - at);
-        size_t line_bytes = newline ? (size_t)(newline - line) : bytes - at;
-        bool is_version = at == 0 && line_bytes >= 8 && memcmp(line, "#version", 8) == 0;
-        if (line_bytes > 0 && !is_version) {
-            int status = add_pair(reader, line, line_bytes, rank++, (int64_t)at);
-            if (status)
-                return status;
-        }
-        at += line_bytes + 1;
+    size_t mask = ((size_t)1 << bpe->word_bits) - 1;
+    for (size_t slot = hash_64(word, bytes) & mask;; slot = (slot + 1) & mask) {
+        struct bpe_word *found = &bpe->words[slot];
+        if (found->bytes == 0 || (found->bytes == bytes &&
+                                  memcmp(bpe->word_text.data + found->offset, word, bytes) == 0))
+            return found;
     }
+}
+
+uint32_t bpe_find_word(const struct bpe *bpe, const uint8_t *word, size_t bytes)
+{
+    if (bytes > bpe->word_bytes_max)
+        return BPE_NONE;
+    const struct bpe_word *found = find_word_slot(bpe, word, bytes);
+    return found->bytes > 0 ? found->token : BPE_NONE;
+}
+
+struct word_adder {
+    struct bpe *bpe;
+    int16_t byte_of[CHARACTER_CODE_END];
+};
+
+/* Appends the bytes that the text stands for to bpe->word_text. Returns false if there are none. */
+static bool append_word(const struct word_adder *adder, const char *text)
+{
+    struct str *words = &adder->bpe->word_text;
+    size_t begin = words->bytes, left = strlen(text);
+    for (const unsigned char *at = (const unsigned char *)text; left > 0;) {
+        uint32_t code;
+        size_t length = utf8_decode(at, left, &code);
+        int byte = length > 0 && code < CHARACTER_CODE_END ? adder->byte_of[code] : -1;
+        if (byte < 0) {
+            words->bytes = begin;
+            return false;
+        }
+        const char character = (char)byte;
+        str_add(words, &character, 1);
+        at += length;
+        left -= length;
+    }
+    return words->bytes > begin;
+}
+
+static int add_word(void *context, const char *key, struct json_t *value)
+{
+    struct word_adder *adder = context;
+    struct bpe *bpe = adder->bpe;
+    size_t begin = bpe->word_text.bytes;
+    uint64_t id;
+    if (jsonx_u64(value, &id) || !append_word(adder, key))
+        return 0;
+    if (str_status(&bpe->word_text))
+        return -ENOMEM;
+    uint32_t bytes = (uint32_t)(bpe->word_text.bytes - begin);
+    struct bpe_word *slot = find_word_slot(bpe, bpe->word_text.data + begin, bytes);
+    *slot = (struct bpe_word){.offset = (uint32_t)begin, .bytes = bytes, .token = (uint32_t)id};
+    bpe->word_bytes_max = bytes > bpe->word_bytes_max ? bytes : bpe->word_bytes_max;
     return 0;
 }
 
-static int load_file(struct io *io, const char *folder, const char *name,
-                     struct vocabulary_reader *reader,
-                     int (*load)(struct vocabulary_reader *reader, const char *text, size_t bytes))
+int bpe_builder_add_words(const struct bpe_builder *builder)
 {
-    char path[IO_PATH_BYTES_MAX];
-    char *text = NULL;
-    size_t bytes;
-    int status = io_join_path(folder, name, path, reader->err);
-    if (!status)
-        status = io_read_file(io, path, BPE_FILE_BYTES_MAX, &text, &bytes, reader->err);
-    reader->path = path;
-    if (!status)
-        status = load(reader, text, bytes);
-    free(text);
-    return status;
-}
-
-int bpe_open(struct io *io, const char *folder, struct bpe **ret_bpe, struct err *err)
-{
-    struct vocabulary_reader reader = {.bpe = malloc(sizeof *reader.bpe), .err = err};
-    if (!reader.bpe)
-        return err_set(err, -ENOMEM, "out of memory for a vocabulary");
-    int status = load_file(io, folder, "encoder.json", &reader, load_tokens);
-    if (!status)
-        status = load_file(io, folder, "vocab.bpe", &reader, load_pairs);
-    jsonx_free(reader.tokens);
-    free(reader.seen);
-    if (status)
-        bpe_close(reader.bpe);
-    else
-        *ret_bpe = reader.bpe;
-    return status;
+    struct bpe *bpe = builder->bpe;
+    struct word_adder adder = {.bpe = bpe};
+    fill_byte_of(adder.byte_of);
+    bpe->word_bits = table_bits(jsonx_count(builder->tokens));
+    bpe->words = calloc((size_t)1 << bpe->word_bits, sizeof *bpe->words);
+    if (!bpe->words || jsonx_each(builder->tokens, add_word, &adder))
+        return err_set(builder->err, -ENOMEM, "out of memory for a vocabulary");
+    return 0;
 }
 
 void bpe_close(struct bpe *bpe)
 {
+    if (!bpe)
+        return;
+    free(bpe->pairs);
+    free(bpe->words);
+    str_deinit(&bpe->word_text);
+    bpe_added_deinit(&bpe->added);
     free(bpe);
+}
+
+const char *bpe_name(const struct bpe *bpe)
+{
+    return bpe->name;
 }
 
 uint32_t bpe_vocabulary_size(const struct bpe *bpe)
@@ -204,4 +226,14 @@ uint32_t bpe_document_end_token(const struct bpe *bpe)
 uint64_t bpe_identity(const struct bpe *bpe)
 {
     return bpe->identity;
+}
+
+size_t bpe_token_bytes(const struct bpe *bpe)
+{
+    return bpe->vocabulary_size > BPE_VOCABULARY_U16_MAX ? 4 : 2;
+}
+
+size_t bpe_find_cut(const struct bpe *bpe, const void *text, size_t bytes, size_t min_offset)
+{
+    return bpe_split_find_cut(bpe->pattern, text, bytes, min_offset);
 }

@@ -1,6 +1,6 @@
 /*
- * unicode_class — the classes \p{L}, \p{N} and \s of Unicode 16.0, for GPT-2's pattern. All other
- * characters are UNICODE_OTHER.
+ * unicode_class — the classes \p{L}, \p{N} and \s of Unicode 16.0, for tokenizers' patterns. All
+ * other characters are UNICODE_OTHER.
  */
 #ifndef MILLRACE_CONVERT_BPE_UNICODE_CLASS_H
 #define MILLRACE_CONVERT_BPE_UNICODE_CLASS_H

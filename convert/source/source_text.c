@@ -19,8 +19,8 @@
 
 enum {
     MEMBER_TOKENS = 1 << 16, /* without the overlap */
-    TOKEN_BYTES = 2,
-    BYTE_DOCUMENT_END = 256, /* with the tokenizer "bytes" */
+    BYTE_TOKEN_BYTES = 2,    /* with the tokenizer "bytes" */
+    BYTE_DOCUMENT_END = 256,
     BYTE_VOCABULARY = 257,
 };
 
@@ -46,14 +46,16 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
 {
     if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
         return 0;
+    if (str_ends_with_nocase(options->tokenizer, ".json"))
+        return bpe_open_json(io, options->tokenizer, options->document_end, ret_bpe, err);
     if (strcmp(options->tokenizer, "gpt2") != 0) {
         err_set(err, -EINVAL, "the tokenizer is unknown");
-        err_expected(err, "bytes or gpt2");
+        err_expected(err, "bytes, gpt2 or the path of a tokenizer.json");
         err_found(err, "%s", options->tokenizer);
         return -EINVAL;
     }
     if (options->vocabulary)
-        return bpe_open(io, options->vocabulary, ret_bpe, err);
+        return bpe_open_folder(io, options->vocabulary, ret_bpe, err);
     err_set(err, -EINVAL, "the tokenizer gpt2 needs a vocabulary");
     err_expected(err, "a folder with encoder.json and vocab.bpe");
     return -EINVAL;
@@ -177,6 +179,11 @@ static uint32_t document_end(const struct text_source *text)
     return text->bpe ? bpe_document_end_token(text->bpe) : BYTE_DOCUMENT_END;
 }
 
+static size_t token_bytes(const struct text_source *text)
+{
+    return text->bpe ? bpe_token_bytes(text->bpe) : BYTE_TOKEN_BYTES;
+}
+
 /* Returns the first chunk that ends after a token. */
 static uint64_t find_chunk(const struct text_source *text, uint64_t token)
 {
@@ -194,28 +201,29 @@ static uint64_t find_chunk(const struct text_source *text, uint64_t token)
 static int add_byte_tokens(const struct text_reader *state, struct str *out, struct err *err)
 {
     size_t count = state->file.bytes;
-    if (str_reserve(out, count * TOKEN_BYTES))
+    if (str_reserve(out, count * BYTE_TOKEN_BYTES))
         return err_set(err, -ENOMEM, "out of memory for tokens");
     for (size_t i = 0; i < count; i++)
-        bytes_put_u16(out->data + out->bytes + i * TOKEN_BYTES, (uint8_t)state->file.data[i]);
-    out->bytes += count * TOKEN_BYTES;
+        bytes_put_u16(out->data + out->bytes + i * BYTE_TOKEN_BYTES, (uint8_t)state->file.data[i]);
+    out->bytes += count * BYTE_TOKEN_BYTES;
     return 0;
 }
 
 /* Encodes state->file and appends tokens [first, first + count). tokens: their number when
  * counted. */
-static int add_bpe_tokens(struct text_reader *state, uint64_t tokens, uint64_t first,
-                          uint64_t count, struct str *out, const char *path, uint64_t offset,
-                          struct err *err)
+static int add_bpe_tokens(const struct bpe *bpe, struct text_reader *state, uint64_t tokens,
+                          uint64_t first, uint64_t count, struct str *out, const char *path,
+                          uint64_t offset, struct err *err)
 {
+    size_t width = bpe_token_bytes(bpe);
     str_clear(&state->tokens);
     int status = bpe_encode(state->bpe, state->file.data, state->file.bytes, &state->tokens, err);
-    if (!status && state->tokens.bytes != tokens * TOKEN_BYTES) {
+    if (!status && state->tokens.bytes != tokens * width) {
         status = err_set(err, -ESTALE, "the file changed after its tokens were counted");
         err_at(err, path, (int64_t)offset);
     }
     if (!status)
-        str_add(out, state->tokens.data + first * TOKEN_BYTES, count * TOKEN_BYTES);
+        str_add(out, state->tokens.data + first * width, count * width);
     return status;
 }
 
@@ -235,8 +243,9 @@ static int add_text_tokens(struct source_reader *reader, const struct text_chunk
                                 text->bpe ? chunk->bytes : count, &state->file, err);
     if (status)
         return status;
-    return text->bpe ? add_bpe_tokens(state, tokens, first, count, out, path, offset, err)
-                     : add_byte_tokens(state, out, err);
+    return text->bpe
+               ? add_bpe_tokens(text->bpe, state, tokens, first, count, out, path, offset, err)
+               : add_byte_tokens(state, out, err);
 }
 
 /* Appends the stream's tokens from *at to the end of the chunk or to `end`, and advances *at. */
@@ -255,9 +264,9 @@ static int add_chunk_tokens(struct source_reader *reader, const struct text_chun
         *at = stop;
     }
     if (*at < end && *at < chunk->tokens_end) {
-        uint8_t mark[TOKEN_BYTES];
-        bytes_put_u16(mark, (uint16_t)document_end(text));
-        str_add(out, mark, sizeof mark);
+        uint8_t mark[4];
+        bytes_put_u32(mark, document_end(text)); /* little-endian: the first bytes are a u16 */
+        str_add(out, mark, token_bytes(text));
         ++*at;
     }
     return 0;
@@ -270,7 +279,7 @@ static int text_read(struct source_reader *reader, const struct source_item *ite
     uint64_t at, count;
     uint8_t header[NPY_HEADER_BYTES];
     find_tokens(text, item->number, &at, &count);
-    npy_encode_header(DTYPE_U16, count, header);
+    npy_encode_header(token_bytes(text) == 2 ? DTYPE_U16 : DTYPE_U32, count, header);
     str_add(&sample->data, header, sizeof header);
     uint64_t end = at + count;
     for (const struct text_chunk *chunk = &text->chunks.chunks[find_chunk(text, at)]; at < end;
@@ -285,7 +294,7 @@ static int text_read(struct source_reader *reader, const struct source_item *ite
 
 static const char *tokenizer_name(const struct text_source *text)
 {
-    return text->bpe ? "gpt2" : "bytes";
+    return text->bpe ? bpe_name(text->bpe) : "bytes";
 }
 
 static void text_write_options(const struct source *source, struct jsonx_writer *json)
@@ -294,19 +303,21 @@ static void text_write_options(const struct source *source, struct jsonx_writer 
     jsonx_write_string(json, "tokenizer", tokenizer_name(text));
     if (text->bpe)
         jsonx_write_hex64(json, "vocabulary_xxh3", bpe_identity(text->bpe));
+    if (source->options->document_end)
+        jsonx_write_string(json, "document_end", source->options->document_end);
 }
 
 static void text_fill(const struct source *source, uint32_t split, struct dataset_text *ret_text)
 {
     const struct text_source *text = source->state;
     *ret_text = (struct dataset_text){
-        .element = "uint16",
         .vocabulary = text->bpe ? bpe_vocabulary_size(text->bpe) : BYTE_VOCABULARY,
         .document_end = document_end(text),
         .tokens = text->splits[split].count,
         .member_tokens = MEMBER_TOKENS + 1,
         .header_bytes = NPY_HEADER_BYTES,
     };
+    strcpy(ret_text->element, token_bytes(text) == 2 ? "uint16" : "uint32");
     strcpy(ret_text->tokenizer, tokenizer_name(text));
 }
 

@@ -57,7 +57,8 @@ static int find_chunk_end(struct cutter *cutter, uint64_t file, const char *path
         int status = read_window(cutter, file, path, at - CONTEXT_BYTES, end);
         if (status)
             return status;
-        size_t cut = bpe_find_cut(cutter->text.data, cutter->text.bytes, CONTEXT_BYTES);
+        size_t cut =
+            bpe_find_cut(cutter->bpe, cutter->text.data, cutter->text.bytes, CONTEXT_BYTES);
         if (cut < cutter->text.bytes) {
             *ret_end = at - CONTEXT_BYTES + cut;
             return 0;
@@ -141,7 +142,7 @@ static void count_chunk(void *context, size_t task, unsigned worker)
         status = bpe_encode(counter->encoder, counter->text.data, counter->text.bytes,
                             &counter->tokens, &counter->err);
     counter->status = status;
-    chunk->tokens_end = counter->tokens.bytes / BPE_TOKEN_BYTES;
+    chunk->tokens_end = counter->tokens.bytes / bpe_token_bytes(job->bpe);
 }
 
 static int open_counters(struct count_job *job, unsigned count, struct err *err)

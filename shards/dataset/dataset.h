@@ -47,7 +47,7 @@ struct dataset_shard {
 /* Layout of token members. element is "" unless the dataset is text. */
 struct dataset_text {
     char element[8];         /* dtype of the .npy members: "uint16" or "uint32" */
-    char tokenizer[32];      /* "bytes", "gpt2" */
+    char tokenizer[32];      /* "bytes", "gpt2", "tokenizer.json" */
     uint64_t tokenizer_xxh3; /* hash of the tokenizer's files; 0: none, or unknown */
     uint32_t vocabulary;     /* exclusive upper bound of token ids */
     uint32_t document_end;

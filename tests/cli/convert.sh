@@ -177,7 +177,7 @@ impossible_options_are_wrong_usage() {
   echo "Hello world" >words.txt
   same "$(status_of millrace convert dataset words.txt tokens --tokenizer llama)" 2
   one_line errors
-  contains "$(cat errors)" "the tokenizer is unknown: expected bytes or gpt2, found llama"
+  contains "$(cat errors)" "the tokenizer is unknown: expected bytes, gpt2 or the path of a tokenizer.json, found llama"
   same "$(status_of millrace convert dataset words.txt tokens --split a=0.5,b=0.6)" 2
   same "$(status_of millrace convert dataset words.txt words.txt)" 2
   [[ ! -e tokens ]]

@@ -4,6 +4,7 @@
  */
 #include "convert/bpe/bpe.h"
 #include "base/bytes.h"
+#include "convert/bpe/bpe_split.h"
 #include "convert/bpe/unicode_class.h"
 #include "io/file_util.h"
 #include "tests/support/test.h"
@@ -12,6 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { TOKEN_BYTES = 2 };
 
 struct fixture {
     struct io *io;
@@ -30,7 +33,7 @@ static int setup(void **state)
         return 0; /* need_vocabulary skips the case */
     test_make_folder(f->folder);
     assert_ok(io_open(f->folder, NULL, &f->io, &f->err), &f->err);
-    assert_ok(bpe_open(f->io, f->vocabulary, &f->bpe, &f->err), &f->err);
+    assert_ok(bpe_open_folder(f->io, f->vocabulary, &f->bpe, &f->err), &f->err);
     assert_ok(bpe_encoder_open(f->bpe, &f->encoder, &f->err), &f->err);
     return 0;
 }
@@ -61,9 +64,9 @@ static void assert_tokens(struct fixture *f, const char *text, const uint16_t *e
 {
     struct str tokens = {0};
     assert_ok(bpe_encode(f->encoder, text, strlen(text), &tokens, &f->err), &f->err);
-    assert_int_equal(tokens.bytes, count * BPE_TOKEN_BYTES);
+    assert_int_equal(tokens.bytes, count * TOKEN_BYTES);
     for (size_t i = 0; i < count; i++)
-        assert_int_equal(bytes_get_u16(tokens.data + i * BPE_TOKEN_BYTES), expected[i]);
+        assert_int_equal(bytes_get_u16(tokens.data + i * TOKEN_BYTES), expected[i]);
     str_deinit(&tokens);
 }
 
@@ -97,7 +100,8 @@ static void encode_files(struct fixture *f)
         struct str whole = {0}, parts = {0};
         assert_ok(bpe_encode(f->encoder, text, bytes, &whole, &f->err), &f->err);
         for (size_t at = 0; at < bytes;) {
-            size_t rest = bytes - at, cut = rest > 100 ? bpe_find_cut(text + at, rest, 100) : rest;
+            size_t rest = bytes - at,
+                   cut = rest > 100 ? bpe_find_cut(f->bpe, text + at, rest, 100) : rest;
             assert_ok(bpe_encode(f->encoder, text + at, cut, &parts, &f->err), &f->err);
             at += cut;
         }
@@ -131,16 +135,35 @@ static void tokens_match_tiktoken(void **state)
         test_run("'%s' '%s' check '%s' '%s'", python, script, f->folder, f->vocabulary), 0);
 }
 
+static size_t find_cut(enum bpe_pattern pattern, const char *text)
+{
+    return bpe_split_find_cut(pattern, (const uint8_t *)text, strlen(text), 3);
+}
+
 static void cuts_do_not_divide_white_space(void **state)
 {
     (void)state;
-    assert_int_equal(bpe_find_cut("abc def", 7, 3), 3);
-    assert_int_equal(bpe_find_cut("abcdef", 6, 3), 6);
-    assert_int_equal(bpe_find_cut("ab   d e", 8, 3), 6); /* not within the spaces */
-    /* not after a no-break space */
-    assert_int_equal(bpe_find_cut("abc\xc2\xa0 d", 7, 3), 7);
-    assert_int_equal(bpe_find_cut("a\xe3\x80\x80 bc d", 9, 3), 7); /* an ideographic space */
-    assert_int_equal(bpe_find_cut("a\xe3\x80\x82\n\nb", 7, 3), 4); /* an ideographic full stop */
+    for (enum bpe_pattern pattern = BPE_PATTERN_GPT2; pattern <= BPE_PATTERN_QWEN2; pattern++) {
+        assert_int_equal(find_cut(pattern, "abc def"), 3);
+        assert_int_equal(find_cut(pattern, "abcdef"), 6);
+        assert_int_equal(find_cut(pattern, "ab   d e"), 6); /* not within the spaces */
+        /* not after a no-break space */
+        assert_int_equal(find_cut(pattern, "abc\xc2\xa0 d"), 7);
+        assert_int_equal(find_cut(pattern, "a\xe3\x80\x80 bc d"), 7); /* an ideographic space */
+    }
+}
+
+static void cuts_at_line_ends_depend_on_the_pattern(void **state)
+{
+    (void)state;
+    /* an ideographic full stop: the newer patterns keep it and the line ends together */
+    assert_int_equal(find_cut(BPE_PATTERN_GPT2, "a\xe3\x80\x82\n\nb"), 4);
+    assert_int_equal(find_cut(BPE_PATTERN_LLAMA3, "a\xe3\x80\x82\n\nb"), 6);
+    assert_int_equal(find_cut(BPE_PATTERN_QWEN2, "abc!\n\xe3\x80\x82x"), 5);
+    assert_int_equal(find_cut(BPE_PATTERN_QWEN2, "abc!\n\xe3\x80\x80x"), 9);
+    assert_int_equal(find_cut(BPE_PATTERN_QWEN2, "abc!\n x"), 7);
+    /* the next character may continue beyond the text */
+    assert_int_equal(find_cut(BPE_PATTERN_QWEN2, "abc!\n\xe3\x80"), 7);
 }
 
 static void invalid_utf8_is_encoded_byte_by_byte(void **state)
@@ -183,8 +206,7 @@ static void a_long_word_is_encoded_in_subquadratic_time(void **state)
     struct str tokens = {0};
     /* takes minutes if quadratic */
     assert_ok(bpe_encode(f->encoder, text, bytes, &tokens, &f->err), &f->err);
-    assert_true(tokens.bytes / BPE_TOKEN_BYTES > bytes / 16 &&
-                tokens.bytes / BPE_TOKEN_BYTES < bytes);
+    assert_true(tokens.bytes / TOKEN_BYTES > bytes / 16 && tokens.bytes / TOKEN_BYTES < bytes);
     str_deinit(&tokens);
     free(text);
 }
@@ -198,7 +220,7 @@ static void assert_invalid(struct fixture *f, const char *encoder, const char *p
     snprintf(path, sizeof path, "%s/vocab.bpe", f->folder);
     test_write_file(path, pairs, strlen(pairs));
     struct bpe *bpe = NULL;
-    assert_int_equal(bpe_open(f->io, f->folder, &bpe, &f->err), -EBADMSG);
+    assert_int_equal(bpe_open_folder(f->io, f->folder, &bpe, &f->err), -EBADMSG);
     assert_null(bpe);
     assert_non_null(strstr(f->err.path, expected_path));
 }
@@ -231,6 +253,7 @@ int main(void)
         CASE(a_long_word_is_encoded_in_subquadratic_time),
         CASE(the_error_for_a_malformed_vocabulary_names_its_file),
         cmocka_unit_test(cuts_do_not_divide_white_space),
+        cmocka_unit_test(cuts_at_line_ends_depend_on_the_pattern),
         cmocka_unit_test(invalid_utf8_is_encoded_byte_by_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
