@@ -42,10 +42,13 @@ static int compare_tokens(const void *a, const void *b)
 void bpe_added_sort(struct bpe_added *added)
 {
     added->is_empty = true;
+    added->only_first = added->count > 0 ? (uint8_t)added->tokens[0].text[0] : -1;
     if (added->count > 0)
         qsort(added->tokens, added->count, sizeof *added->tokens, compare_tokens);
     for (size_t i = 0; i < added->count; i++) {
-        added->first[(uint8_t)added->tokens[i].text[0] + 1]++;
+        uint8_t first = (uint8_t)added->tokens[i].text[0];
+        added->first[first + 1]++;
+        added->only_first = first == added->only_first ? first : -1;
         added->is_empty = added->is_empty && added->tokens[i].is_special;
     }
     for (size_t byte = 1; byte < 257; byte++)
@@ -68,6 +71,11 @@ const struct bpe_added_token *bpe_added_find(const struct bpe_added *added, cons
                                              size_t bytes, size_t at, size_t *ret_begin)
 {
     while (at < bytes) {
+        const uint8_t *next =
+            added->only_first >= 0 ? memchr(text + at, added->only_first, bytes - at) : text + at;
+        if (!next)
+            return NULL;
+        at = (size_t)(next - text);
         const struct bpe_added_token *found = find_at(added, text + at, bytes - at);
         if (found && !found->is_special) {
             *ret_begin = at;

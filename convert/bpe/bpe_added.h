@@ -26,6 +26,7 @@ struct bpe_added {
     size_t count;
     uint32_t first[257]; /* tokens that begin with byte b: [first[b], first[b + 1]) */
     bool is_empty;       /* without a token that is not special */
+    int only_first;      /* the first byte of all tokens; -1: several */
 };
 
 void bpe_added_deinit(struct bpe_added *added);

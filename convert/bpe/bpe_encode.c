@@ -19,10 +19,11 @@
 
 enum {
     SHORT_WORD_BYTES_MAX = 64,
-    CACHE_SLOTS_BITS = 14, /* of 64 bytes: 1 MiB, about the size of a core's L2 cache */
+    CACHE_SLOTS_BITS = 15, /* of 64 bytes: 2 MiB, about the size of a core's caches */
     CACHED_WORD_BYTES_MAX = 31,
     CACHED_WORD_TOKENS_MAX = 7,
     KEY_WORDS = 4,
+    WORDS_AHEAD = 16, /* enough time for a load from a distant cache */
 };
 
 /* A word of up to 31 bytes, padded with zeros; the last byte is its length. */
@@ -89,7 +90,7 @@ static inline void put_tokens(const struct bpe *bpe, const uint32_t *from, size_
                               struct str *tokens)
 {
     char *to = tokens->data + tokens->bytes;
-    size_t token_bytes = bpe_token_bytes(bpe);
+    size_t token_bytes = bpe_width(bpe);
     if (token_bytes == 2)
         for (size_t i = 0; i < count; i++)
             bytes_put_u16(to + 2 * i, (uint16_t)from[i]);
@@ -246,23 +247,25 @@ static int encode_word(struct bpe_encoder *encoder, const uint8_t *word, size_t 
     return 0;
 }
 
+/* Returns 8 bytes of a word, padded with zeros. */
+static uint64_t key_part(const uint8_t *word, size_t bytes, size_t begin)
+{
+    uint64_t part;
+    if (bytes <= begin)
+        return 0;
+    memcpy(&part, word + begin, sizeof part);
+    return bytes - begin >= 8 ? part : part & (UINT64_MAX >> (64 - 8 * (bytes - begin)));
+}
+
 /* bytes_left: how many may be read at word. */
 static struct word_key make_key(const uint8_t *word, size_t bytes, size_t bytes_left)
 {
-    struct word_key key = {0};
-    if (bytes_left >= sizeof key)
-        memcpy(&key, word, sizeof key);
-    else
-        memcpy(&key, word, bytes);
-    for (size_t i = 0; i < KEY_WORDS; i++) {
-        size_t begin = 8 * i;
-        uint64_t kept = bytes >= begin + 8 ? 8 : bytes > begin ? bytes - begin : 0;
-        /* the word's bytes come first in memory */
-        uint64_t mask = kept == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * kept) - 1;
-        key.parts[i] &= mask;
-    }
-    key.parts[KEY_WORDS - 1] |= (uint64_t)bytes << 56;
-    return key;
+    uint8_t copy[sizeof(struct word_key)];
+    if (bytes_left < sizeof copy)
+        word = memcpy(memset(copy, 0, sizeof copy), word, bytes);
+    return (struct word_key){{key_part(word, bytes, 0), key_part(word, bytes, 8),
+                              key_part(word, bytes, 16),
+                              key_part(word, bytes, 24) | (uint64_t)bytes << 56}};
 }
 
 static size_t hash_key(const struct word_key *key)
@@ -274,51 +277,94 @@ static size_t hash_key(const struct word_key *key)
     return (size_t)(hash * odd >> (64 - CACHE_SLOTS_BITS));
 }
 
+/* One by one: as vectors, the parts would wait for their stores. */
 static bool has_key(const struct cached_word *slot, const struct word_key *key)
 {
-    uint64_t difference = 0;
-    for (size_t i = 0; i < KEY_WORDS; i++)
-        difference |= slot->key.parts[i] ^ key->parts[i];
-    return difference == 0;
+    return slot->key.parts[0] == key->parts[0] && slot->key.parts[3] == key->parts[3] &&
+           slot->key.parts[1] == key->parts[1] && slot->key.parts[2] == key->parts[2];
+}
+
+/* Writes all tokens of a slot, whatever their number: encode_words reserves memory for them. */
+static void put_slot(const struct bpe *bpe, const struct cached_word *slot, struct str *tokens)
+{
+    size_t end = tokens->bytes + slot->tokens_count * bpe_width(bpe);
+    put_tokens(bpe, slot->tokens, CACHED_WORD_TOKENS_MAX, tokens);
+    tokens->bytes = end;
+}
+
+/* A word of the text, looked up a few words later: its slot is prefetched meanwhile. */
+struct next_word {
+    const uint8_t *text;
+    size_t bytes;
+    struct word_key key; /* of words up to CACHED_WORD_BYTES_MAX bytes, like slot */
+    struct cached_word *slot;
+};
+
+static void prepare_word(const struct bpe_encoder *encoder, struct next_word *word,
+                         size_t bytes_left)
+{
+    if (word->bytes > CACHED_WORD_BYTES_MAX)
+        return;
+    word->key = make_key(word->text, word->bytes, bytes_left);
+    word->slot = &encoder->cache[hash_key(&word->key)];
+    __builtin_prefetch(word->slot);
 }
 
 /* Encodes a word of up to CACHED_WORD_BYTES_MAX bytes. */
-static void encode_cached_word(struct bpe_encoder *encoder, const uint8_t *word, size_t bytes,
-                               size_t bytes_left, struct str *tokens)
+static void encode_cached_word(const struct bpe *bpe, const struct next_word *word,
+                               struct str *tokens)
 {
-    const struct bpe *bpe = encoder->bpe;
-    const struct word_key key = make_key(word, bytes, bytes_left);
-    struct cached_word *slot = &encoder->cache[hash_key(&key)];
-    if (has_key(slot, &key)) {
-        put_tokens(bpe, slot->tokens, slot->tokens_count, tokens);
+    struct cached_word *slot = word->slot;
+    if (has_key(slot, &word->key)) {
+        put_slot(bpe, slot, tokens);
         return;
     }
     uint32_t merged[SHORT_WORD_BYTES_MAX];
     size_t count = 1;
-    merged[0] = bpe->words ? bpe_find_word(bpe, word, bytes) : BPE_NONE;
+    merged[0] = bpe->words ? bpe_find_word(bpe, word->text, word->bytes) : BPE_NONE;
     if (merged[0] == BPE_NONE)
-        count = encode_short_word(bpe, word, bytes, merged);
+        count = encode_short_word(bpe, word->text, word->bytes, merged);
     put_tokens(bpe, merged, count, tokens);
     if (count > CACHED_WORD_TOKENS_MAX)
         return;
-    slot->key = key;
+    slot->key = word->key;
     memcpy(slot->tokens, merged, count * sizeof *merged);
     slot->tokens_count = (uint32_t)count;
+}
+
+static int encode_prepared_words(struct bpe_encoder *encoder, const struct next_word *words,
+                                 size_t count, struct str *tokens, struct err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        int status = 0;
+        if (words[i].bytes <= CACHED_WORD_BYTES_MAX)
+            encode_cached_word(encoder->bpe, &words[i], tokens);
+        else
+            status = encode_word(encoder, words[i].text, words[i].bytes, tokens, err);
+        if (status)
+            return status;
+    }
+    return 0;
 }
 
 static int encode_words(struct bpe_encoder *encoder, const uint8_t *text, size_t bytes,
                         struct str *tokens, struct err *err)
 {
     enum bpe_pattern pattern = encoder->bpe->pattern;
-    if (str_reserve(tokens, bytes * bpe_token_bytes(encoder->bpe))) /* at most one per byte */
+    struct next_word words[WORDS_AHEAD];
+    /* at most one token per byte */
+    if (str_reserve(tokens, (bytes + CACHED_WORD_TOKENS_MAX) * bpe_width(encoder->bpe)))
         return err_set(err, -ENOMEM, "out of memory for tokens");
-    for (size_t at = 0, end; at < bytes; at = end) {
-        end = bpe_word_end(pattern, text, bytes, at);
-        int status = 0;
-        if (end - at <= CACHED_WORD_BYTES_MAX)
-            encode_cached_word(encoder, text + at, end - at, bytes - at, tokens);
-        else
-            status = encode_word(encoder, text + at, end - at, tokens, err);
+    for (size_t at = 0; at < bytes;) {
+        size_t count = 0;
+        for (; count < WORDS_AHEAD && at < bytes; count++) {
+            size_t end = bpe_word_end(pattern, text, bytes, at);
+            words[count].text = text + at;
+            words[count].bytes = end - at;
+            prepare_word(encoder, &words[count], bytes - at);
+            at = end;
+        }
+        int status = encode_prepared_words(encoder, words, count, tokens, err);
         if (status)
             return status;
     }
@@ -348,7 +394,7 @@ int bpe_encode(struct bpe_encoder *encoder, const void *text, size_t bytes, stru
     assert(bytes <= BPE_TEXT_BYTES_MAX);
     while (!bpe->added.is_empty && (added = bpe_added_find(&bpe->added, data, bytes, at, &begin))) {
         int status = encode_plain_text(encoder, data + at, begin - at, tokens, err);
-        if (!status && str_reserve(tokens, bpe_token_bytes(bpe)))
+        if (!status && str_reserve(tokens, bpe_width(bpe)))
             status = err_set(err, -ENOMEM, "out of memory for tokens");
         if (status)
             return status;

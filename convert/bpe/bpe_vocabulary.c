@@ -230,7 +230,7 @@ uint64_t bpe_identity(const struct bpe *bpe)
 
 size_t bpe_token_bytes(const struct bpe *bpe)
 {
-    return bpe->vocabulary_size > BPE_VOCABULARY_U16_MAX ? 4 : 2;
+    return bpe_width(bpe);
 }
 
 size_t bpe_find_cut(const struct bpe *bpe, const void *text, size_t bytes, size_t min_offset)

@@ -47,6 +47,11 @@ struct bpe {
     struct bpe_added added;
 };
 
+static inline size_t bpe_width(const struct bpe *bpe)
+{
+    return bpe->vocabulary_size > BPE_VOCABULARY_U16_MAX ? 4 : 2;
+}
+
 static inline size_t bpe_hash_pair(uint32_t left, uint32_t right, unsigned bits)
 {
     uint64_t key = (uint64_t)left << 32 | right;
