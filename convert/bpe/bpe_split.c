@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define O UNICODE_OTHER
 #define L UNICODE_LETTER
@@ -62,9 +63,25 @@ static size_t contraction_bytes_nocase(const uint8_t *text, size_t bytes)
     return contraction_bytes(lower, bytes < 3 ? bytes : 3);
 }
 
-/* Returns the end of the run of characters of class `kind` at `at`. */
-static size_t find_run_end(const uint8_t *text, size_t bytes, size_t at, enum unicode_class kind)
+/* Returns how many of the 8 bytes at text come before the first that is not an ASCII letter. The
+ * high bit of each byte of a word holds the result of a comparison; 7-bit sums do not carry. */
+static inline size_t count_ascii_letters(const uint8_t *text)
 {
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones << 7;
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    uint64_t lower = (word | ones << 5) & ~highs;
+    uint64_t from_a = lower + ones * (0x80 - 'a'), after_z = lower + ones * (0x80 - 'z' - 1);
+    uint64_t others = ~(from_a & ~after_z & ~word) & highs;
+    return others ? (size_t)__builtin_ctzll(others) / 8 : 8;
+}
+
+/* Returns the end of the run of characters of class `kind` at `at`. */
+static inline size_t find_run_end(const uint8_t *text, size_t bytes, size_t at,
+                                  enum unicode_class kind)
+{
+    for (size_t count = 8; kind == UNICODE_LETTER && count == 8 && bytes - at >= 8; at += count)
+        count = count_ascii_letters(text + at);
     while (at < bytes) {
         enum unicode_class next;
         size_t length = next_character(text + at, bytes - at, &next);
