@@ -23,11 +23,14 @@ struct jsonx_writer;
 enum {
     SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on an item's size; items are held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
+    SOURCE_HEAD_BYTES = 64 << 10,
 };
 
 /* Names in a source, except hidden and ignored ones. */
 struct source_layout {
     const char *file; /* the source itself; NULL if it is a folder */
+    const char *head; /* the file's first bytes, at most SOURCE_HEAD_BYTES; NULL for a folder */
+    size_t head_bytes;
     /* What a folder contains: .txt files, other files, folders. */
     bool has_text_files, has_other_files, has_folders;
     bool has_tokenizer; /* --tokenizer was given */

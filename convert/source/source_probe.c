@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -258,6 +259,24 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
                : 0;
 }
 
+/* A file. Its content counts where its name says nothing. */
+static int choose_file_source(const struct probe *probe, const struct source_ops **ret_ops)
+{
+    const struct convert_options *options = probe->options;
+    struct io_head head = {0};
+    int status = io_read_head(probe->io, options->source, SOURCE_HEAD_BYTES, &head, probe->err);
+    if (status)
+        return status;
+    const struct source_layout layout = {
+        .file = options->source, .head = head.data, .head_bytes = head.bytes};
+    *ret_ops = source_find(&layout);
+    free(head.data);
+    return *ret_ops ? 0
+                    : reject_unsupported_format(options->source,
+                                                name_unsupported_format(options, options->source),
+                                                probe->err);
+}
+
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
@@ -267,14 +286,8 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
     int status = io->names->stat(io, options->source, &info, err);
     if (status)
         return status;
-    if (info.kind == IO_ENTRY_FILE) {
-        root.layout.file = options->source;
-        *ret_ops = source_find(&root.layout);
-        if (*ret_ops)
-            return 0;
-        return reject_unsupported_format(options->source,
-                                         name_unsupported_format(options, options->source), err);
-    }
+    if (info.kind == IO_ENTRY_FILE)
+        return choose_file_source(&probe, ret_ops);
     status = summarize(&probe, "", &root);
     root.layout.has_tokenizer = options->tokenizer;
     if (!status)
