@@ -20,7 +20,7 @@ struct convert_dataset_args {
     uint32_t jpeg, store, on_error, split_folders;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
-    struct option_list split, ignore, fields;
+    struct option_list split, ignore, fields, columns;
     const char *tokenizer, *vocab, *max_errors;
 };
 
@@ -69,6 +69,11 @@ static const struct option option_rows[] = {
      .help =
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
          "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
+    {"column", 0, OPTION_REPEAT, AT(columns), "NAME=FIELD[:KIND]", NULL,
+     "of a list: column NAME, or in JSON Lines a JSON path, becomes a field. Kinds: file (a path "
+     "relative to the list; FIELD may be empty for the file's own extension), image, text, int, "
+     "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
+     "are file, txt is text, json is json. NAME * means all other columns, # the row's number"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2", NULL,
      "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
      "encoding of GPT-2"},
@@ -214,6 +219,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .split_folders = (enum convert_split_folders)args->split_folders,
         .ignore_globs = {(const char *const *)args->ignore.items, args->ignore.count},
         .fields = {(const char *const *)args->fields.items, args->fields.count},
+        .columns = {(const char *const *)args->columns.items, args->columns.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
         .skip_errors = args->on_error == ON_ERROR_SKIP,

@@ -33,6 +33,7 @@ struct source_layout {
     size_t head_bytes;
     /* What a folder contains: .txt files, other files, folders. */
     bool has_text_files, has_other_files, has_folders;
+    bool has_metadata;  /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
     bool has_tokenizer; /* --tokenizer was given */
 };
 
@@ -113,7 +114,8 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops;
+extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops,
+    source_table_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are

@@ -1,0 +1,141 @@
+/*
+ * table_row — see table_row.h.
+ */
+#include "convert/source/table_row.h"
+
+#include "base/json/jsonx_path.h"
+#include "base/json/jsonx_scan.h"
+#include "base/utf8.h"
+
+#include <errno.h>
+#include <string.h>
+
+void table_row_deinit(struct table_row *row)
+{
+    csv_row_deinit(&row->cells);
+    jsonx_free(row->root);
+    row->root = NULL;
+}
+
+static int check_utf8(const char *text, size_t bytes, struct err *err)
+{
+    for (size_t at = 0; at < bytes;) {
+        if ((unsigned char)text[at] < 0x80) {
+            at++;
+            continue;
+        }
+        size_t length = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
+        if (length == 0) {
+            err_set(err, -EBADMSG, "the text is not valid UTF-8");
+            err_at(err, "", (int64_t)at);
+            err_found(err, "byte 0x%02x", (unsigned char)text[at]);
+            err_advise(err, "convert the list, for example with `iconv -f LATIN1 -t UTF-8`");
+            return -EBADMSG;
+        }
+        at += length;
+    }
+    return 0;
+}
+
+static int parse_object(struct table_row *row, struct err *err)
+{
+    jsonx_free(row->root);
+    row->root = NULL;
+    int status = jsonx_parse(row->text, row->bytes, "", 0, &row->root, err);
+    if (status || jsonx_kind(row->root) == JSON_KIND_OBJECT)
+        return status;
+    err_set(err, -EBADMSG, "a line is not a JSON object");
+    err_expected(err, "one object per line");
+    err_found(err, "an array");
+    err_advise(err, "write one object per line, for example with `jq -c '.[]'`");
+    return -EBADMSG;
+}
+
+static int parse_cells(struct table_row *row, struct err *err)
+{
+    const struct table_format *format = row->format;
+    int status = check_utf8(row->text, row->bytes, err);
+    if (!status)
+        status = csv_parse_row(row->text, row->bytes, format->delimiter, &row->cells, err);
+    if (status || !format->header)
+        return status;
+    size_t count = csv_cells_count(&row->cells), expected = csv_cells_count(format->header);
+    if (count == expected)
+        return 0;
+    err_set(err, -EBADMSG, "a row has %s columns than the header line",
+            count < expected ? "fewer" : "more");
+    err_expected(err, "%zu", expected);
+    err_found(err, "%zu", count);
+    if (count > expected)
+        err_advise(err, "put quotes around values with %s",
+                   format->delimiter == ',' ? "commas" : "tabs");
+    return -EBADMSG;
+}
+
+int table_row_parse(struct table_row *row, const char *text, size_t bytes, struct err *err)
+{
+    row->text = text;
+    row->bytes = bytes;
+    return row->format->delimiter ? parse_cells(row, err) : parse_object(row, err);
+}
+
+static void set_node(struct json_t *node, struct table_value *ret_value)
+{
+    *ret_value = (struct table_value){.node = node};
+    if (jsonx_text(node, &ret_value->text) == 0)
+        ret_value->bytes = strlen(ret_value->text);
+}
+
+static bool find_cell(const struct table_row *row, const char *name, struct table_value *ret_value)
+{
+    size_t bytes;
+    for (size_t i = 0; i < csv_cells_count(row->format->header); i++)
+        if (strcmp(csv_cell_text(row->format->header, i, &bytes), name) == 0) {
+            *ret_value = (struct table_value){0};
+            ret_value->text = csv_cell_text(&row->cells, i, &ret_value->bytes);
+            return true;
+        }
+    return false;
+}
+
+bool table_row_find(const struct table_row *row, const char *name, struct table_value *ret_value)
+{
+    if (row->format->delimiter)
+        return find_cell(row, name, ret_value);
+    struct json_t *node =
+        name[0] == '$' ? jsonx_path_find(row->root, name) : jsonx_get(row->root, name);
+    if (jsonx_kind(node) == JSON_KIND_NULL)
+        return false;
+    set_node(node, ret_value);
+    return true;
+}
+
+struct member_walk {
+    int (*visit)(void *context, const char *name, const struct table_value *value);
+    void *context;
+};
+
+static int visit_member(void *context, const char *key, struct json_t *node)
+{
+    const struct member_walk *walk = context;
+    struct table_value value;
+    set_node(node, &value);
+    return walk->visit(walk->context, key, &value);
+}
+
+int table_row_each(const struct table_row *row,
+                   int (*visit)(void *context, const char *name, const struct table_value *value),
+                   void *context)
+{
+    if (!row->format->delimiter)
+        return jsonx_each(row->root, visit_member, &(struct member_walk){visit, context});
+    for (size_t i = 0; i < csv_cells_count(&row->cells); i++) {
+        struct table_value value = {0};
+        size_t bytes;
+        value.text = csv_cell_text(&row->cells, i, &value.bytes);
+        int result = visit(context, csv_cell_text(row->format->header, i, &bytes), &value);
+        if (result)
+            return result;
+    }
+    return 0;
+}
