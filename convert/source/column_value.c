@@ -201,28 +201,27 @@ static int key_is_mapped(const struct columns *columns, const char *key, size_t 
     return status;
 }
 
-/* Copies the members of an object that are not mapped, as written. */
+/* Copies the members of a row that are not mapped, as written. */
 static int store_other_members(const struct columns *columns, const struct table_row *row,
                                struct str *out, struct err *err)
 {
-    struct jsonx_span rest = {0, row->bytes}, key, value;
     struct str scratch = {0};
     bool is_mapped, needs_comma = false;
     int status = 0;
-    while (rest.begin < rest.end && row->text[rest.begin] != '{')
-        rest.begin++;
     str_add(out, "{", 1);
-    while (!status && jsonx_scan_next_member(row->text, &rest, &key, &value) == JSON_SCAN_ELEMENT) {
-        status = key_is_mapped(columns, row->text + key.begin, key.end - key.begin, &scratch,
-                               &is_mapped, err);
+    for (size_t i = 0; i < table_row_members_count(row) && !status; i++) {
+        const struct table_member *member = &table_row_members(row)[i];
+        const char *key = row->text + member->key.begin;
+        size_t key_bytes = member->key.end - member->key.begin;
+        status = key_is_mapped(columns, key, key_bytes, &scratch, &is_mapped, err);
         if (status || is_mapped)
             continue;
         if (needs_comma)
             str_add(out, ",", 1);
         needs_comma = true;
-        str_add(out, row->text + key.begin, key.end - key.begin);
+        str_add(out, key, key_bytes);
         str_add(out, ":", 1);
-        str_add(out, row->text + value.begin, value.end - value.begin);
+        str_add(out, row->text + member->value.begin, member->value.end - member->value.begin);
     }
     str_add(out, "}", 1);
     str_merge_status(out, &scratch);
@@ -230,7 +229,31 @@ static int store_other_members(const struct columns *columns, const struct table
     return status;
 }
 
-static int store_rest(const struct columns *columns, const struct table_row *row, struct str *out,
+static int find_other(void *context, const char *name, const struct table_value *value)
+{
+    (void)value;
+    return !columns_have(context, name);
+}
+
+int column_find_others(const struct columns *columns, const struct table_row *row,
+                       bool *ret_has_others, struct err *err)
+{
+    struct str scratch = {0};
+    bool is_mapped = true;
+    int status = 0;
+    for (size_t i = 0; i < table_row_members_count(row) && is_mapped && !status; i++) {
+        const struct table_member *member = &table_row_members(row)[i];
+        status = key_is_mapped(columns, row->text + member->key.begin,
+                               member->key.end - member->key.begin, &scratch, &is_mapped, err);
+    }
+    if (row->root || row->format->delimiter)
+        is_mapped = !table_row_each(row, find_other, (void *)(uintptr_t)columns);
+    *ret_has_others = !is_mapped;
+    str_deinit(&scratch);
+    return status;
+}
+
+static int store_rest(const struct columns *columns, struct table_row *row, struct str *out,
                       bool *ret_is_absent, struct err *err)
 {
     struct rest_writer writer = {columns, {.out = out}};
@@ -241,7 +264,9 @@ static int store_rest(const struct columns *columns, const struct table_row *row
         status = table_row_each(row, write_other_cell, &writer);
         jsonx_end_object(&writer.json);
     } else {
-        status = store_other_members(columns, row, out, err);
+        status = table_row_scan(row, err);
+        if (!status)
+            status = store_other_members(columns, row, out, err);
     }
     *ret_is_absent = out->bytes == start + 2 && columns->count > 1; /* {} */
     if (*ret_is_absent)
@@ -257,8 +282,7 @@ static bool is_empty_cell(const struct column *column, const struct table_value 
 }
 
 int column_store_value(const struct columns *columns, const struct column *column,
-                       const struct table_row *row, struct str *out, bool *ret_is_absent,
-                       struct err *err)
+                       struct table_row *row, struct str *out, bool *ret_is_absent, struct err *err)
 {
     struct table_value value;
     *ret_is_absent = false;
@@ -288,7 +312,7 @@ int column_store_value(const struct columns *columns, const struct column *colum
     return 0;
 }
 
-int column_text(const struct column *column, const struct table_row *row,
+int column_text(const struct column *column, struct table_row *row,
                 char text[COLUMN_TEXT_BYTES_MAX], struct err *err)
 {
     struct table_value value;

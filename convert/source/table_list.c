@@ -244,8 +244,8 @@ static int read_header(struct table_pass *pass, struct err *err)
     }
     if (result != TABLE_ROWS)
         return result;
-    int status =
-        table_row_parse(&row, pass->text.data + (at.offset - pass->text_offset), at.bytes, err);
+    int status = table_row_parse(&row, pass->text.data + (at.offset - pass->text_offset), at.bytes,
+                                 TABLE_ROW_TREE, err);
     if (status) {
         table_row_deinit(&row);
         table_list_locate(list, &at, err);

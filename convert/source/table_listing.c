@@ -290,7 +290,7 @@ static int choose_columns(struct listing_job *job, bool has_file_names)
     int status = check_header(job, &files);
     if (!status) {
         status = table_row_parse(&row, job->block.text + (at->offset - job->block.offset),
-                                 at->bytes, job->err);
+                                 at->bytes, TABLE_ROW_TREE, job->err);
         if (!status && listing->columns.count == 0)
             status = columns_choose(&row, &probe, &listing->columns, job->err);
         if (status)

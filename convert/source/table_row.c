@@ -4,17 +4,26 @@
 #include "convert/source/table_row.h"
 
 #include "base/json/jsonx_path.h"
-#include "base/json/jsonx_scan.h"
+#include "base/json/jsonx_plain.h"
 #include "base/utf8.h"
 
 #include <errno.h>
 #include <string.h>
 
-void table_row_deinit(struct table_row *row)
+static void clear_json(struct table_row *row)
 {
-    csv_row_deinit(&row->cells);
+    for (size_t i = 0; i < table_row_members_count(row); i++)
+        jsonx_free(table_row_members(row)[i].node);
+    str_clear(&row->members);
     jsonx_free(row->root);
     row->root = NULL;
+}
+
+void table_row_deinit(struct table_row *row)
+{
+    clear_json(row);
+    csv_row_deinit(&row->cells);
+    str_deinit(&row->members);
 }
 
 static int check_utf8(const char *text, size_t bytes, struct err *err)
@@ -39,8 +48,6 @@ static int check_utf8(const char *text, size_t bytes, struct err *err)
 
 static int parse_object(struct table_row *row, struct err *err)
 {
-    jsonx_free(row->root);
-    row->root = NULL;
     int status = jsonx_parse(row->text, row->bytes, "", 0, &row->root, err);
     if (status || jsonx_kind(row->root) == JSON_KIND_OBJECT)
         return status;
@@ -72,11 +79,62 @@ static int parse_cells(struct table_row *row, struct err *err)
     return -EBADMSG;
 }
 
-int table_row_parse(struct table_row *row, const char *text, size_t bytes, struct err *err)
+int table_row_scan(struct table_row *row, struct err *err)
+{
+    struct table_member member = {.node = NULL};
+    struct jsonx_span rest = {0, row->bytes};
+    if (row->members.bytes > 0)
+        return 0;
+    while (rest.begin < rest.end && row->text[rest.begin] != '{')
+        rest.begin++;
+    while (jsonx_scan_next_member(row->text, &rest, &member.key, &member.value) ==
+           JSON_SCAN_ELEMENT)
+        str_add(&row->members, &member, sizeof member);
+    return str_status(&row->members) ? err_set(err, -ENOMEM, "out of memory for a row") : 0;
+}
+
+int table_row_parse(struct table_row *row, const char *text, size_t bytes, enum table_row_mode mode,
+                    struct err *err)
 {
     row->text = text;
     row->bytes = bytes;
-    return row->format->delimiter ? parse_cells(row, err) : parse_object(row, err);
+    row->status = 0;
+    if (row->format->delimiter)
+        return parse_cells(row, err);
+    clear_json(row);
+    return mode == TABLE_ROW_KNOWN || (mode == TABLE_ROW_LAZY && jsonx_is_plain_object(text, bytes))
+               ? table_row_scan(row, err)
+               : parse_object(row, err);
+}
+
+static bool key_is(const struct table_row *row, const struct table_member *member, const char *name,
+                   size_t name_bytes)
+{
+    const char *key = row->text + member->key.begin, *text;
+    size_t bytes = member->key.end - member->key.begin;
+    if (!memchr(key, '\\', bytes))
+        return bytes == name_bytes + 2 && memcmp(key + 1, name, name_bytes) == 0;
+    struct json_t *node = NULL;
+    bool is_same = jsonx_parse_value(key, bytes, "", 0, &node, NULL) == 0 &&
+                   jsonx_text(node, &text) == 0 && strcmp(text, name) == 0;
+    jsonx_free(node);
+    return is_same;
+}
+
+static struct json_t *find_member(struct table_row *row, const char *name)
+{
+    size_t name_bytes = strlen(name);
+    for (size_t i = 0; i < table_row_members_count(row); i++) {
+        struct table_member *member = &table_row_members(row)[i];
+        if (!key_is(row, member, name, name_bytes))
+            continue;
+        if (!member->node)
+            row->status = jsonx_parse_value(row->text + member->value.begin,
+                                            member->value.end - member->value.begin, "", 0,
+                                            &member->node, NULL);
+        return row->status ? NULL : member->node;
+    }
+    return NULL;
 }
 
 static void set_node(struct json_t *node, struct table_value *ret_value)
@@ -98,12 +156,13 @@ static bool find_cell(const struct table_row *row, const char *name, struct tabl
     return false;
 }
 
-bool table_row_find(const struct table_row *row, const char *name, struct table_value *ret_value)
+bool table_row_find(struct table_row *row, const char *name, struct table_value *ret_value)
 {
     if (row->format->delimiter)
         return find_cell(row, name, ret_value);
-    struct json_t *node =
-        name[0] == '$' ? jsonx_path_find(row->root, name) : jsonx_get(row->root, name);
+    struct json_t *node = !row->root       ? find_member(row, name)
+                          : name[0] == '$' ? jsonx_path_find(row->root, name)
+                                           : jsonx_get(row->root, name);
     if (jsonx_kind(node) == JSON_KIND_NULL)
         return false;
     set_node(node, ret_value);

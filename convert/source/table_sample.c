@@ -259,9 +259,17 @@ static int add_value(struct row_visit *visit, const struct column *column, bool 
 {
     struct source_sample *sample = visit->sample;
     size_t start = sample->data.bytes;
+    const struct columns *columns = visit->sampler->columns;
     char path[IO_PATH_BYTES_MAX + 16] = "";
-    int status = column_store_value(visit->sampler->columns, column, &visit->sampler->row,
-                                    &sample->data, ret_is_absent, visit->err);
+    int status = 0;
+    bool has_others = true;
+    if (visit->listing && strcmp(column->name, "*") == 0) { /* valid in any case */
+        status = column_find_others(columns, &visit->sampler->row, &has_others, visit->err);
+        *ret_is_absent = columns->count > 1 && !has_others;
+    } else {
+        status = column_store_value(columns, column, &visit->sampler->row, &sample->data,
+                                    ret_is_absent, visit->err);
+    }
     if (status || *ret_is_absent)
         return status;
     if (column->kind == COLUMN_BASE64) /* decoding an image may fail */
@@ -298,16 +306,27 @@ static int add_default_key(struct row_visit *visit)
     return 0;
 }
 
+static bool uses_paths(const struct columns *columns)
+{
+    for (uint32_t i = 0; i < columns->count; i++)
+        if (columns->items[i].name[0] == '$')
+            return true;
+    return false;
+}
+
 static int visit_row(struct row_visit *visit, const char *text)
 {
     struct table_row *row = &visit->sampler->row;
     row->format = &visit->list->format;
-    int status = table_row_parse(row, text, visit->at->bytes, visit->err);
+    enum table_row_mode mode = uses_paths(visit->sampler->columns) ? TABLE_ROW_TREE
+                               : visit->listing                    ? TABLE_ROW_LAZY
+                                                                   : TABLE_ROW_KNOWN;
+    int status = table_row_parse(row, text, visit->at->bytes, mode, visit->err);
     for (uint32_t i = 0; i < visit->sampler->columns->count && !status; i++)
         status = add_column(visit, i);
     if (!status)
         status = add_default_key(visit);
-    if (!status && str_status(&visit->sample->data))
+    if (row->status || (!status && str_status(&visit->sample->data)))
         return err_set(visit->err, -ENOMEM, "out of memory for a sample");
     bool is_empty = visit->sample->fields_count == 0 && visit->listing &&
                     !visit->listing->class_name[0] && visit->listing->files_count == 0;
