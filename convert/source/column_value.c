@@ -27,7 +27,8 @@ static int reject(const struct column *column, const struct table_value *value,
     err_set(err, -EBADMSG, "column \"%.100s\" has another type", column->name);
     err_expected(err, "%s", expected);
     if (value->text)
-        err_found(err, "%s\"%.100s\"", value->node ? "the string " : "", value->text);
+        err_found(err, "%s\"%.*s\"", value->node ? "the string " : "",
+                  value->bytes < 100 ? (int)value->bytes : 100, value->text);
     else
         err_found(err, "%s", json_types[jsonx_kind(value->node)]);
     return -EBADMSG;
@@ -288,7 +289,10 @@ int column_store_value(const struct columns *columns, const struct column *colum
     *ret_is_absent = false;
     if (strcmp(column->name, "*") == 0)
         return store_rest(columns, row, out, ret_is_absent, err);
-    if (!table_row_find(row, column->name, &value) || is_empty_cell(column, &value)) {
+    bool is_text = column->kind == COLUMN_TEXT || column->kind == COLUMN_BASE64;
+    bool is_found = is_text ? table_row_find_text(row, column->name, &value)
+                            : table_row_find(row, column->name, &value);
+    if (!is_found || is_empty_cell(column, &value)) {
         *ret_is_absent = true;
         return 0;
     }
@@ -318,7 +322,7 @@ int column_text(const struct column *column, struct table_row *row,
     struct table_value value;
     int64_t integer;
     bool is_path = column_is_file(column);
-    if (!table_row_find(row, column->name, &value)) {
+    if (!table_row_find_text(row, column->name, &value)) {
         err_set(err, -EBADMSG, "column \"%.100s\" has no value", column->name);
         err_expected(err, "a value in each row");
         return -EBADMSG;
@@ -335,6 +339,7 @@ int column_text(const struct column *column, struct table_row *row,
     if (!is_plain)
         return reject(column, &value, "1 to 2047 bytes without line ends or control characters",
                       err);
-    memcpy(text, value.text, value.bytes + 1);
+    memcpy(text, value.text, value.bytes);
+    text[value.bytes] = '\0';
     return 0;
 }

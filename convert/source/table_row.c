@@ -121,20 +121,23 @@ static bool key_is(const struct table_row *row, const struct table_member *membe
     return is_same;
 }
 
-static struct json_t *find_member(struct table_row *row, const char *name)
+static struct table_member *find_member(const struct table_row *row, const char *name)
 {
     size_t name_bytes = strlen(name);
-    for (size_t i = 0; i < table_row_members_count(row); i++) {
-        struct table_member *member = &table_row_members(row)[i];
-        if (!key_is(row, member, name, name_bytes))
-            continue;
-        if (!member->node)
-            row->status = jsonx_parse_value(row->text + member->value.begin,
-                                            member->value.end - member->value.begin, "", 0,
-                                            &member->node, NULL);
-        return row->status ? NULL : member->node;
-    }
+    for (size_t i = 0; i < table_row_members_count(row); i++)
+        if (key_is(row, &table_row_members(row)[i], name, name_bytes))
+            return &table_row_members(row)[i];
     return NULL;
+}
+
+static struct json_t *find_member_node(struct table_row *row, const char *name)
+{
+    struct table_member *member = find_member(row, name);
+    if (member && !member->node)
+        row->status =
+            jsonx_parse_value(row->text + member->value.begin,
+                              member->value.end - member->value.begin, "", 0, &member->node, NULL);
+    return member && !row->status ? member->node : NULL;
 }
 
 static void set_node(struct json_t *node, struct table_value *ret_value)
@@ -160,7 +163,7 @@ bool table_row_find(struct table_row *row, const char *name, struct table_value 
 {
     if (row->format->delimiter)
         return find_cell(row, name, ret_value);
-    struct json_t *node = !row->root       ? find_member(row, name)
+    struct json_t *node = !row->root       ? find_member_node(row, name)
                           : name[0] == '$' ? jsonx_path_find(row->root, name)
                                            : jsonx_get(row->root, name);
     if (jsonx_kind(node) == JSON_KIND_NULL)
@@ -180,6 +183,17 @@ static int visit_member(void *context, const char *key, struct json_t *node)
     struct table_value value;
     set_node(node, &value);
     return walk->visit(walk->context, key, &value);
+}
+
+bool table_row_find_text(struct table_row *row, const char *name, struct table_value *ret_value)
+{
+    const struct table_member *member = row->root ? NULL : find_member(row, name);
+    const char *text = member ? row->text + member->value.begin : "";
+    size_t bytes = member ? member->value.end - member->value.begin : 0;
+    if (*text != '"' || memchr(text, '\\', bytes))
+        return table_row_find(row, name, ret_value);
+    *ret_value = (struct table_value){.text = text + 1, .bytes = bytes - 2};
+    return true;
 }
 
 int table_row_each(const struct table_row *row,

@@ -72,6 +72,10 @@ struct table_value {
  * or null, or if row->status is set. */
 bool table_row_find(struct table_row *row, const char *name, struct table_value *ret_value);
 
+/* The same, for a value that should be a string. Its text may lack a NUL; a string may lack its
+ * node. */
+bool table_row_find_text(struct table_row *row, const char *name, struct table_value *ret_value);
+
 /* Visits the columns of a row with a tree: the cells of CSV, the members of JSON Lines, even if they are
  * null. A nonzero result of the callback ends the walk and is returned. */
 int table_row_each(const struct table_row *row,
