@@ -273,6 +273,9 @@ static const char *const examples[] = {
     "--max-errors "
     "1%",
     "millrace convert dataset photos raw --store raw --max-side 256",
+    "millrace convert dataset list.csv list --split train=0.9,val=0.1",
+    "millrace convert dataset list.jsonl captions --column image=jpg --column caption=txt --column "
+    "score=score:float --column id=:key",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
     NULL,
 };
@@ -285,7 +288,9 @@ const struct verb verb_convert_dataset = {
     .details =
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
-        "key (a.jpg, a.json), a text file, or a folder of text files. If SRC holds split "
+        "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
+        "metadata.csv or metadata.jsonl, a text file, or a folder of text files. If SRC holds "
+        "split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "

@@ -1,8 +1,7 @@
 /*
  * table_listing — lists the rows of the lists of a source, on several threads.
  *
- * Memory per row: 16 bytes; with keys from a column, these and up to 32 bytes; 4 bytes with a class;
- * 16 bytes per file.
+ * Memory per row: 16 bytes. Keys from a column add their bytes and up to 32, a class 4, a file 16.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_TABLE_LISTING_H
 #define MILLRACE_CONVERT_SOURCE_TABLE_LISTING_H

@@ -76,8 +76,8 @@ bool table_row_find(struct table_row *row, const char *name, struct table_value 
  * node. */
 bool table_row_find_text(struct table_row *row, const char *name, struct table_value *ret_value);
 
-/* Visits the columns of a row with a tree: the cells of CSV, the members of JSON Lines, even if they are
- * null. A nonzero result of the callback ends the walk and is returned. */
+/* Visits the columns: the cells of CSV; in JSON Lines, the members of a row with a tree, even if
+ * they are null. A nonzero result of the callback ends the walk and is returned. */
 int table_row_each(const struct table_row *row,
                    int (*visit)(void *context, const char *name, const struct table_value *value),
                    void *context);
