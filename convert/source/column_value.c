@@ -322,7 +322,8 @@ int column_text(const struct column *column, struct table_row *row,
     struct table_value value;
     int64_t integer;
     bool is_path = column_is_file(column);
-    if (!table_row_find_text(row, column->name, &value)) {
+    bool is_found = table_row_find_text(row, column->name, &value);
+    if (!is_found || (value.text && value.bytes == 0)) {
         err_set(err, -EBADMSG, "column \"%.100s\" has no value", column->name);
         err_expected(err, "a value in each row");
         return -EBADMSG;

@@ -189,7 +189,7 @@ static void invalid_lists_are_refused_before_anything_is_written(void **state)
         {"l.csv", "a,n\nx,yes\n", "n=n:bool", "\"n\" has another type", ":2", "yes", -EBADMSG},
         {"l.csv", "a,n\nx,{\n", "n=n:json", "\"n\" has another type", ":2", "\"{\"", -EBADMSG},
         {"l.csv", "a,n\nx,a*==\n", "n=n:base64", "\"n\" has another type", ":2", "a*", -EBADMSG},
-        {"l.csv", "a,n\nx,\n", "n=:class", "\"n\" has another type", ":2", "\"\"", -EBADMSG},
+        {"l.csv", "a,n\nx,\n", "n=:class", "\"n\" has no value", ":2", "", -EBADMSG},
         {"l.csv", "a,n\nx,1\n", "m=n:int", "no column \"m\"", "", "", -EINVAL},
         {"l.csv", "f\nin.jpg\nout.jpg\n", "f=:file", "does not exist", ":3", "out.jpg", -ENOENT},
         {"l.csv", "f\nsub\n", "f=jpg:file", "not a regular file", ":2", "sub", -ENOENT},
