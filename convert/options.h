@@ -64,6 +64,9 @@ struct convert_options {
         ignore_globs; /* globs over names, or, with a slash, over relative paths */
     /* Extensions that become fields. Empty: photos and their companion files. */
     struct convert_string_list fields;
+    /* Which columns of a list become which fields (convert/source/columns.h). Empty: a choice by
+     * their names and first values. */
+    struct convert_string_list columns;
     const char *tokenizer;      /* text: "bytes" (NULL), "gpt2", or the path of a tokenizer.json */
     const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
     const char *document_end;   /* tokenizer.json: a token; NULL: see bpe_open_json */

@@ -46,6 +46,8 @@ static size_t count_values(const char *text, size_t bytes)
 static int check_size(const char *text, size_t bytes, const char *path, int64_t base_offset,
                       struct err *err)
 {
+    if (bytes < JSON_VALUES_MAX) /* each value but the root takes a byte that is counted */
+        return 0;
     size_t values = bytes > JSON_BYTES_MAX ? 0 : count_values(text, bytes);
     if (bytes <= JSON_BYTES_MAX && values <= JSON_VALUES_MAX)
         return 0;

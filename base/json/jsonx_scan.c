@@ -66,27 +66,37 @@ static bool find_value(const char *text, size_t at, size_t end, struct jsonx_spa
     return true;
 }
 
+enum jsonx_scan jsonx_scan_next_member(const char *text, struct jsonx_span *rest,
+                                       struct jsonx_span *ret_key, struct jsonx_span *ret_value)
+{
+    bool is_first = rest->begin < rest->end && text[rest->begin] == '{';
+    size_t at = skip_spaces(text, rest->begin + is_first, rest->end);
+    if (at < rest->end && text[at] == '}')
+        return JSON_SCAN_END;
+    if (!is_first && (at >= rest->end || text[at++] != ','))
+        return JSON_SCAN_BROKEN;
+    if (!find_value(text, at, rest->end, ret_key) || text[ret_key->begin] != '"')
+        return JSON_SCAN_BROKEN;
+    at = skip_spaces(text, ret_key->end, rest->end);
+    if (at == rest->end || text[at] != ':' || !find_value(text, at + 1, rest->end, ret_value))
+        return JSON_SCAN_BROKEN;
+    rest->begin = ret_value->end;
+    return JSON_SCAN_ELEMENT;
+}
+
 bool jsonx_scan_member(const char *text, size_t bytes, const char *key,
                        struct jsonx_span *ret_value)
 {
-    size_t at = skip_spaces(text, 0, bytes), key_bytes = strlen(key);
-    if (at == bytes || text[at] != '{')
+    struct jsonx_span rest = {skip_spaces(text, 0, bytes), bytes}, name, value;
+    size_t key_bytes = strlen(key);
+    if (rest.begin == bytes || text[rest.begin] != '{')
         return false;
-    struct jsonx_span name, value;
-    for (at++; find_value(text, at, bytes, &name); at++) {
-        at = skip_spaces(text, name.end, bytes);
-        if (text[name.begin] != '"' || at == bytes || text[at] != ':' ||
-            !find_value(text, at + 1, bytes, &value))
-            return false;
+    while (jsonx_scan_next_member(text, &rest, &name, &value) == JSON_SCAN_ELEMENT)
         if (name.end - name.begin == key_bytes + 2 &&
             memcmp(text + name.begin + 1, key, key_bytes) == 0) {
             *ret_value = value;
             return true;
         }
-        at = skip_spaces(text, value.end, bytes);
-        if (at == bytes || text[at] != ',')
-            return false;
-    }
     return false;
 }
 

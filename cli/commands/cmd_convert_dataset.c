@@ -20,7 +20,7 @@ struct convert_dataset_args {
     uint32_t jpeg, store, on_error, split_folders;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
-    struct option_list split, ignore, fields;
+    struct option_list split, ignore, fields, columns;
     const char *tokenizer, *vocab, *document_end, *max_errors;
 };
 
@@ -69,6 +69,11 @@ static const struct option option_rows[] = {
      .help =
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
          "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
+    {"column", 0, OPTION_REPEAT, AT(columns), "NAME=FIELD[:KIND]", NULL,
+     "of a list: column NAME, or in JSON Lines a JSON path, becomes a field. Kinds: file (a path "
+     "relative to the list; FIELD may be empty for the file's own extension), image, text, int, "
+     "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
+     "are file, txt is text, json is json. NAME * means all other columns, # the row's number"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2|FILE", NULL,
      "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
      "encoding of GPT-2; FILE: a tokenizer.json of GPT-2, Llama 3, Qwen 2 or later"},
@@ -223,6 +228,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .split_folders = (enum convert_split_folders)args->split_folders,
         .ignore_globs = {(const char *const *)args->ignore.items, args->ignore.count},
         .fields = {(const char *const *)args->fields.items, args->fields.count},
+        .columns = {(const char *const *)args->columns.items, args->columns.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
         .document_end = args->document_end,
@@ -277,6 +283,9 @@ static const char *const examples[] = {
     "--max-errors "
     "1%",
     "millrace convert dataset photos raw --store raw --max-side 256",
+    "millrace convert dataset list.csv list --split train=0.9,val=0.1",
+    "millrace convert dataset list.jsonl captions --column image=jpg --column caption=txt --column "
+    "score=score:float --column id=:key",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
     NULL,
 };
@@ -289,7 +298,9 @@ const struct verb verb_convert_dataset = {
     .details =
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
-        "key (a.jpg, a.json), a text file, or a folder of text files. If SRC holds split "
+        "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
+        "metadata.csv or metadata.jsonl, a text file, or a folder of text files. If SRC holds "
+        "split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "

@@ -13,6 +13,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum {
+    /* Workers claim and finish small items in runs, because waking a thread costs as much as
+     * encoding a row of a list. */
+    RUN_ITEMS_MAX = 8,
+    RUN_BYTES = 64 << 10, /* a run ends with the item that reaches it */
+    SLOTS_PER_WORKER = 2 * RUN_ITEMS_MAX,
+};
+
 struct slot {
     struct pipeline_item item;
     /* Guarded by mutex. The worker owns the other members until done, then the caller. */
@@ -28,9 +36,10 @@ struct worker {
 struct pipeline {
     const struct source *source;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    /* Guards the positions, bytes_in_flight, stop, and the slots' done. */
+    /* Guards the positions, bytes_in_flight, waiting_count, stop, and the slots' done. */
     pthread_mutex_t mutex;
-    pthread_cond_t slot_freed, item_done;
+    pthread_cond_t slots_freed, item_done;
+    unsigned waiting_count; /* workers that wait for slots_freed */
     uint64_t next_claimed, next_delivered, bytes_in_flight;
     bool stop;
     uint64_t slots_count;
@@ -39,47 +48,76 @@ struct pipeline {
     struct worker *workers;
 };
 
-static bool can_claim(const struct pipeline *pipeline)
+static bool has_slots(const struct pipeline *pipeline, uint64_t count)
 {
-    return pipeline->next_claimed < pipeline->next_delivered + pipeline->slots_count &&
+    return pipeline->next_claimed + count <= pipeline->next_delivered + pipeline->slots_count &&
            (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
             pipeline->next_claimed == pipeline->next_delivered);
 }
 
-/* Waits for a slot and takes the next position. Returns false at the end or after a stop. */
-static bool claim_slot(struct pipeline *pipeline, struct slot **ret_slot)
+static bool has_items(const struct pipeline *pipeline)
 {
+    return !pipeline->stop && pipeline->next_claimed < pipeline->source->items_count;
+}
+
+static struct slot *slot_at(const struct pipeline *pipeline, uint64_t position)
+{
+    return &pipeline->slots[position % pipeline->slots_count];
+}
+
+static void claim_item(struct pipeline *pipeline)
+{
+    uint64_t position = pipeline->next_claimed++;
+    struct slot *slot = slot_at(pipeline, position);
+    source_describe(pipeline->source, position, &slot->item.item);
+    slot->item.is_stored = position < pipeline->next_items[slot->item.item.split];
+    slot->item.status = 0;
+    pipeline->bytes_in_flight += slot->item.item.bytes;
+}
+
+/* Waits for slots and takes the next positions. Returns their number, 0 at the end or after a stop.
+ */
+static uint64_t claim_run(struct pipeline *pipeline, uint64_t *ret_first)
+{
+    uint64_t bytes = 0, count = 0;
     pthread_mutex_lock(&pipeline->mutex);
-    while (!pipeline->stop && pipeline->next_claimed < pipeline->source->items_count &&
-           !can_claim(pipeline))
-        pthread_cond_wait(&pipeline->slot_freed, &pipeline->mutex);
-    bool taken = !pipeline->stop && pipeline->next_claimed < pipeline->source->items_count;
-    if (taken) {
-        uint64_t position = pipeline->next_claimed++;
-        struct slot *slot = &pipeline->slots[position % pipeline->slots_count];
-        source_describe(pipeline->source, position, &slot->item.item);
-        slot->item.is_stored = position < pipeline->next_items[slot->item.item.split];
-        slot->item.status = 0;
-        pipeline->bytes_in_flight += slot->item.item.bytes;
-        *ret_slot = slot;
+    pipeline->waiting_count++;
+    while (has_items(pipeline) && !has_slots(pipeline, RUN_ITEMS_MAX))
+        pthread_cond_wait(&pipeline->slots_freed, &pipeline->mutex);
+    pipeline->waiting_count--;
+    *ret_first = pipeline->next_claimed;
+    while (count < RUN_ITEMS_MAX && bytes < RUN_BYTES && has_items(pipeline) &&
+           has_slots(pipeline, 1)) {
+        claim_item(pipeline);
+        bytes += slot_at(pipeline, *ret_first + count++)->item.item.bytes;
     }
     pthread_mutex_unlock(&pipeline->mutex);
-    return taken;
+    return count;
+}
+
+static void finish_run(struct pipeline *pipeline, uint64_t first, uint64_t count)
+{
+    pthread_mutex_lock(&pipeline->mutex);
+    for (uint64_t position = first; position < first + count; position++)
+        slot_at(pipeline, position)->done = true;
+    if (first == pipeline->next_delivered)
+        pthread_cond_signal(&pipeline->item_done);
+    pthread_mutex_unlock(&pipeline->mutex);
 }
 
 static void *run_worker(void *context)
 {
     struct worker *worker = context;
     struct pipeline *pipeline = worker->pipeline;
-    struct slot *slot;
-    while (claim_slot(pipeline, &slot)) {
-        struct pipeline_item *item = &slot->item;
-        if (!item->is_stored)
-            item->status = item_encode(worker->encoder, &item->item, &item->encoded, &item->err);
-        pthread_mutex_lock(&pipeline->mutex);
-        slot->done = true;
-        pthread_cond_signal(&pipeline->item_done);
-        pthread_mutex_unlock(&pipeline->mutex);
+    uint64_t first, count;
+    while ((count = claim_run(pipeline, &first)) > 0) {
+        for (uint64_t position = first; position < first + count; position++) {
+            struct pipeline_item *item = &slot_at(pipeline, position)->item;
+            if (!item->is_stored)
+                item->status =
+                    item_encode(worker->encoder, &item->item, &item->encoded, &item->err);
+        }
+        finish_run(pipeline, first, count);
     }
     return NULL;
 }
@@ -87,7 +125,7 @@ static void *run_worker(void *context)
 static void init_synchronization(struct pipeline *pipeline)
 {
     pthread_mutex_init(&pipeline->mutex, NULL);
-    pthread_cond_init(&pipeline->slot_freed, NULL);
+    pthread_cond_init(&pipeline->slots_freed, NULL);
     thread_cond_init(&pipeline->item_done);
 }
 
@@ -123,7 +161,7 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     unsigned workers =
         source->options->workers ? source->options->workers : thread_pool_cpu_count();
     pipeline->workers_count = workers < THREAD_POOL_THREADS_MAX ? workers : THREAD_POOL_THREADS_MAX;
-    pipeline->slots_count = 16 + 8 * (uint64_t)pipeline->workers_count;
+    pipeline->slots_count = SLOTS_PER_WORKER * (1 + (uint64_t)pipeline->workers_count);
     if (pipeline->slots_count > PIPELINE_SLOTS_MAX)
         pipeline->slots_count = PIPELINE_SLOTS_MAX;
     pipeline->slots = calloc(pipeline->slots_count, sizeof *pipeline->slots);
@@ -144,7 +182,7 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
     uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S),
                              (long)(until_ns % CLOCK_NS_PER_S)};
-    struct slot *slot = &pipeline->slots[pipeline->next_delivered % pipeline->slots_count];
+    struct slot *slot = slot_at(pipeline, pipeline->next_delivered);
     int waited = 0;
     pthread_mutex_lock(&pipeline->mutex);
     while (!slot->done && !waited)
@@ -158,14 +196,15 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
 
 void pipeline_release(struct pipeline *pipeline)
 {
-    struct slot *slot = &pipeline->slots[pipeline->next_delivered % pipeline->slots_count];
+    struct slot *slot = slot_at(pipeline, pipeline->next_delivered);
     if (slot->item.encoded.data.capacity_bytes > PIPELINE_KEEP_BYTES_MAX)
         encoded_item_deinit(&slot->item.encoded);
     pthread_mutex_lock(&pipeline->mutex);
     slot->done = false;
     pipeline->bytes_in_flight -= slot->item.item.bytes;
     pipeline->next_delivered++;
-    pthread_cond_broadcast(&pipeline->slot_freed);
+    if (pipeline->waiting_count > 0 && has_slots(pipeline, RUN_ITEMS_MAX))
+        pthread_cond_signal(&pipeline->slots_freed);
     pthread_mutex_unlock(&pipeline->mutex);
 }
 
@@ -175,7 +214,7 @@ void pipeline_close(struct pipeline *pipeline)
         return;
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stop = true;
-    pthread_cond_broadcast(&pipeline->slot_freed);
+    pthread_cond_broadcast(&pipeline->slots_freed);
     pthread_mutex_unlock(&pipeline->mutex);
     for (unsigned i = 0; i < pipeline->threads_count; i++)
         pthread_join(pipeline->workers[i].thread, NULL);
@@ -184,7 +223,7 @@ void pipeline_close(struct pipeline *pipeline)
     for (uint64_t i = 0; pipeline->slots && i < pipeline->slots_count; i++)
         encoded_item_deinit(&pipeline->slots[i].item.encoded);
     pthread_cond_destroy(&pipeline->item_done);
-    pthread_cond_destroy(&pipeline->slot_freed);
+    pthread_cond_destroy(&pipeline->slots_freed);
     pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->workers);
     free(pipeline->slots);

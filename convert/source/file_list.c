@@ -47,14 +47,6 @@ static bool is_plain_name(const char *name)
     return true;
 }
 
-/* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */
-static bool is_reserved_name(const char *name)
-{
-    size_t bytes = strlen(name);
-    return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 &&
-           strstr(name, "__") <= name + bytes - 4;
-}
-
 static void count_skipped(struct listing *listing, enum skip_reason reason, const char *relative)
 {
     if (listing->skipped_count[reason]++ == 0)
@@ -96,6 +88,12 @@ static uint64_t hash_identity(const struct io_identity *identity)
     return hash_64(identity->bytes, identity->bytes_count);
 }
 
+void listed_file_set(struct listed_file *file, const struct io_stat *info)
+{
+    file->bytes = info->size_bytes;
+    file->identity_hash = hash_identity(&info->identity);
+}
+
 static int add_file(struct listing *listing, const char *relative)
 {
     struct file_list *list = listing->list;
@@ -109,12 +107,11 @@ static int add_file(struct listing *listing, const char *relative)
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
     struct listed_file file = {
         .name_at = list->names.bytes,
-        .bytes = info.size_bytes,
-        .identity_hash = hash_identity(&info.identity),
         .class_number = listing->class_number,
         .base_at = (uint16_t)(base - relative),
         .dot_at = (uint16_t)(strrchr(base, '.') - relative),
     };
+    listed_file_set(&file, &info);
     str_add(&list->names, relative, strlen(relative) + 1);
     str_add(&listing->files, &file, sizeof file);
     listing->source->bytes += info.size_bytes;
@@ -135,7 +132,7 @@ static int reject_file_name(struct listing *listing, const char *relative)
 static int visit_folder(struct listed_folder *folder, const char *name, const char *relative)
 {
     struct listing *listing = folder->listing;
-    if (is_reserved_name(name))
+    if (name_is_reserved(name))
         count_skipped(listing, SKIP_RESERVED_NAME, relative);
     else
         str_add(&folder->folders, name, strlen(name) + 1);
@@ -155,7 +152,7 @@ static int visit_file(struct listed_folder *folder, const struct io_entry *entry
     bool is_readme = name_is_readme(entry->name, is_text);
     if (format && !is_readme)
         return reject_unsupported_format(relative, format, listing->err);
-    if (is_readme || (!is_text && is_reserved_name(entry->name))) {
+    if (is_readme || (!is_text && name_is_reserved(entry->name))) {
         count_skipped(listing, is_readme ? SKIP_DOCUMENT : SKIP_RESERVED_NAME, relative);
         return 0;
     }
@@ -353,8 +350,8 @@ int file_list_path(const struct file_list *list, uint64_t file, char *path, stru
     return io_join_path(list->root, file_list_name(list, file), path, err);
 }
 
-static int check_unchanged(const struct listed_file *listed, struct io *io,
-                           const struct io_file *handle, const char *path, struct err *err)
+int listed_file_check(const struct listed_file *listed, struct io *io, const struct io_file *handle,
+                      const char *path, struct err *err)
 {
     struct io_identity identity;
     uint64_t size = io->ops->file_size(handle);
@@ -371,15 +368,15 @@ static int check_unchanged(const struct listed_file *listed, struct io *io,
     return -ESTALE;
 }
 
-int file_list_read(const struct file_list *list, struct io *io, struct io_queue *queue,
-                   uint64_t file, const char *path, uint64_t offset, uint64_t count,
-                   struct str *out, struct err *err)
+int listed_file_read(const struct listed_file *file, struct io *io, struct io_queue *queue,
+                     const char *path, uint64_t offset, uint64_t count, struct str *out,
+                     struct err *err)
 {
     struct io_file *handle;
     int status = io->ops->file_open(io, path, &handle, err);
     if (status)
         return status;
-    status = check_unchanged(&list->files[file], io, handle, path, err);
+    status = listed_file_check(file, io, handle, path, err);
     if (!status && str_reserve(out, count))
         status = err_set(err, -ENOMEM, "out of memory for a file of %" PRIu64 " bytes", count);
     if (!status)
@@ -390,6 +387,13 @@ int file_list_read(const struct file_list *list, struct io *io, struct io_queue 
     }
     io->ops->file_close(handle);
     return status;
+}
+
+int file_list_read(const struct file_list *list, struct io *io, struct io_queue *queue,
+                   uint64_t file, const char *path, uint64_t offset, uint64_t count,
+                   struct str *out, struct err *err)
+{
+    return listed_file_read(&list->files[file], io, queue, path, offset, count, out, err);
 }
 
 int file_list_identify(const struct file_list *list, uint64_t *ret_identity, struct err *err)

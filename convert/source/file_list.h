@@ -23,6 +23,17 @@ struct listed_file {
     uint16_t base_at, dot_at; /* offsets in the name: base name, its last dot */
 };
 
+/* Sets size and identity. */
+void listed_file_set(struct listed_file *file, const struct io_stat *info);
+/* -ESTALE: the open file has changed since it was listed. */
+int listed_file_check(const struct listed_file *listed, struct io *io, const struct io_file *handle,
+                      const char *path, struct err *err);
+/* Appends the bytes [offset, offset + count) of a file to out. -ESTALE: the file has changed since
+ * it was listed. Blocks. */
+int listed_file_read(const struct listed_file *file, struct io *io, struct io_queue *queue,
+                     const char *path, uint64_t offset, uint64_t count, struct str *out,
+                     struct err *err);
+
 struct unmatched_type {
     char type[SHARD_EXTENSION_BYTES_MAX + 16]; /* ".tif", or a problem */
     uint64_t count;

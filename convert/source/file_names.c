@@ -32,6 +32,13 @@ bool name_is_hidden(const char *name)
     return false;
 }
 
+bool name_is_reserved(const char *name)
+{
+    size_t bytes = strlen(name);
+    return bytes >= 4 && strcmp(name + bytes - 2, "__") == 0 &&
+           strstr(name, "__") <= name + bytes - 4;
+}
+
 bool name_is_readme(const char *name, bool txt_is_data)
 {
     static const char *const stems[] = {"readme",  "license", "licence",   "copying", "copyright",
@@ -133,6 +140,23 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".mat", "MATLAB"},
         {".pkl", "a Python pickle"},
         {".pickle", "a Python pickle"},
+        {".sqlite", "a SQL database"},
+        {".sqlite3", "a SQL database"},
+        {".db", "a SQL database"},
+        {".sql", "a SQL database"},
+        {".xlsx", "an Excel workbook"},
+        {".csv.gz", "a compressed list"},
+        {".csv.zst", "a compressed list"},
+        {".csv.bz2", "a compressed list"},
+        {".csv.xz", "a compressed list"},
+        {".tsv.gz", "a compressed list"},
+        {".tsv.zst", "a compressed list"},
+        {".tsv.bz2", "a compressed list"},
+        {".tsv.xz", "a compressed list"},
+        {".jsonl.gz", "a compressed list"},
+        {".jsonl.zst", "a compressed list"},
+        {".jsonl.bz2", "a compressed list"},
+        {".jsonl.xz", "a compressed list"},
         {".csv", "a CSV list"},
         {".tsv", "a TSV list"},
         {".jsonl", "JSON Lines"},
@@ -157,6 +181,46 @@ const char *name_unsupported_format(const struct convert_options *options, const
     return NULL;
 }
 
+bool name_is_list(const char *name)
+{
+    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (str_ends_with_nocase(name, ends[i]))
+            return true;
+    return false;
+}
+
+/* Advice on a format; NULL: unpack it. */
+static const char *advice_on(const char *format)
+{
+    static const char export[] =
+        "export it to JSON Lines first, for example with Python: "
+        "pandas.read_parquet(FILE).to_json(\"list.jsonl\", orient=\"records\", lines=True)",
+                      list[] = "convert the list itself: it names its files; or name it metadata "
+                               "(metadata.csv, metadata.jsonl), with a row for each file; or skip "
+                               "it with --ignore";
+    static const struct {
+        const char *format, *advice;
+    } advice[] = {
+        {"Parquet", export},
+        {"Arrow", export},
+        {"ORC", export},
+        {"Avro", export},
+        {"a SQL database", "export it to CSV with a header line first, for example with `sqlite3 "
+                           "-header -csv FILE QUERY`"},
+        {"an Excel workbook", "save it as CSV first"},
+        {"a compressed list", "decompress it first, for example with gzip -d or zstd -d"},
+        {"a CSV list", list},
+        {"a TSV list", list},
+        {"JSON Lines", list},
+        {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
+    };
+    for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
+        if (strcmp(advice[i].format, format) == 0)
+            return advice[i].advice;
+    return NULL;
+}
+
 int reject_unsupported_format(const char *path, const char *format, struct err *err)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
@@ -164,9 +228,12 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a .txt file or a folder of them");
+             "these, a list (JSON Lines, CSV, TSV), a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
-    if (dot && dot[1])
+    const char *advice = advice_on(format);
+    if (advice)
+        err_advise(err, "%s", advice);
+    else if (dot && dot[1])
         err_advise(err, "unpack it into a folder first, or skip it with --ignore '*%s'", dot);
     else
         err_advise(err, "unpack it into a folder first");

@@ -9,6 +9,8 @@
 
 /* Dotfiles, and names such as Thumbs.db that operating systems and tools create. */
 bool name_is_hidden(const char *name);
+/* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */
+bool name_is_reserved(const char *name);
 /* README, LICENSE and the like. txt_is_data: .txt files never match. */
 bool name_is_readme(const char *name, bool txt_is_data);
 /* Whether --ignore matches. relative: path below the source. */
@@ -19,6 +21,8 @@ bool extension_is_field(const struct convert_options *options, const char *exten
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
+/* .csv, .tsv, .jsonl and .ndjson: unsupported only among the files of a folder. */
+bool name_is_list(const char *name);
 /* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */
 int reject_unsupported_format(const char *path, const char *format, struct err *err);
 

@@ -15,6 +15,7 @@
 
 /* The first match wins. */
 static const struct source_ops *const SOURCES[] = {
+    &source_table_ops,
     &source_text_ops,
     &source_classes_ops,
     &source_files_ops,

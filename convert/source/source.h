@@ -23,13 +23,17 @@ struct jsonx_writer;
 enum {
     SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on an item's size; items are held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
+    SOURCE_HEAD_BYTES = 64 << 10,
 };
 
 /* Names in a source, except hidden and ignored ones. */
 struct source_layout {
     const char *file; /* the source itself; NULL if it is a folder */
+    const char *head; /* the file's first bytes, at most SOURCE_HEAD_BYTES; NULL for a folder */
+    size_t head_bytes;
     /* What a folder contains: .txt files, other files, folders. */
     bool has_text_files, has_other_files, has_folders;
+    bool has_metadata;  /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
     bool has_tokenizer; /* --tokenizer was given */
 };
 
@@ -110,7 +114,8 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops;
+extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops,
+    source_table_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are

@@ -4,15 +4,18 @@
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
+ *     ROOT/metadata.csv               files with a row each
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  */
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
+#include "convert/source/table_folder.h"
 #include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -72,6 +75,10 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     }
     if (entry->kind != IO_ENTRY_FILE || name_is_readme(name, true))
         return 0;
+    if (name_is_metadata(name)) {
+        summary->layout.has_metadata = true;
+        return 0;
+    }
     const char *format = name_unsupported_format(summary->options, name);
     if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
@@ -86,6 +93,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
 
 static const char *recognize_dataset(const struct folder_summary *summary)
 {
+    if (summary->layout.has_metadata)
+        return NULL;
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
         return "a Pascal VOC dataset";
     if (has_folder(summary, "annotations"))
@@ -119,7 +128,8 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
-    if (!status && summary->unsupported_format && !probe->options->tokenizer)
+    if (!status && summary->unsupported_format && !probe->options->tokenizer &&
+        !summary->layout.has_metadata)
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -185,11 +195,13 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
 {
     const char *name = root->folders.data, *flat_folder = NULL, *class_parent = NULL,
                *text_folder = NULL;
+    uint32_t metadata_count = 0;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
         status = summarize(probe, name, &child);
+        metadata_count += child.layout.has_metadata;
         if (child.folders_count > 0)
             class_parent = name;
         else
@@ -212,6 +224,10 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         return reject_folders(probe,
                               "the split folders contain text; convert them one folder at a time",
                               text_folder ? text_folder : root->folders.data, advice);
+    if (metadata_count > 0) {
+        *ret_ops = &source_table_ops; /* names a folder without metadata */
+        return 0;
+    }
     if (flat_folder && class_parent) {
         snprintf(found, sizeof found, "none in %s, some in %s", flat_folder, class_parent);
         return reject_folders(probe, "only some of the split folders have class folders", found,
@@ -245,6 +261,11 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
     enum convert_split_folders mode = options->split_folders;
     bool splits = mode == CONVERT_SPLIT_FOLDERS_YES ||
                   (mode == CONVERT_SPLIT_FOLDERS_AUTO && all_are_splits(root));
+    if (splits && root->layout.has_metadata)
+        return reject_folders(probe, "the metadata lies next to the split folders",
+                              root->folders.data,
+                              "put a metadata file into each of them, or add --split-folders no to "
+                              "get one dataset");
     if (splits && root->folders_count == 0)
         return reject_folders(probe, "--split-folders yes needs folders", "none",
                               "remove --split-folders");
@@ -258,6 +279,34 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
                : 0;
 }
 
+/* A file. Its content counts where its name says nothing. */
+static int choose_file_source(const struct probe *probe, const struct source_ops **ret_ops)
+{
+    const struct convert_options *options = probe->options;
+    struct io_head head = {0};
+    int status = io_read_head(probe->io, options->source, SOURCE_HEAD_BYTES, &head, probe->err);
+    if (status)
+        return status;
+    const struct source_layout layout = {
+        .file = options->source, .head = head.data, .head_bytes = head.bytes};
+    const char *format = name_unsupported_format(options, options->source);
+    bool is_list = format && name_is_list(options->source);
+    *ret_ops = format && !is_list ? NULL : source_find(&layout);
+    if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
+        format = "a JSON array";
+    free(head.data);
+    return *ret_ops ? 0 : reject_unsupported_format(options->source, format, probe->err);
+}
+
+static int check_columns(const struct probe *probe, const struct source_ops *ops)
+{
+    return probe->options->columns.count == 0 || ops == &source_table_ops
+               ? 0
+               : reject_folders(probe, "--column is for lists", "a source without columns",
+                                "use it with a CSV, TSV or JSON Lines file, or with a folder that "
+                                "has metadata.csv or metadata.jsonl");
+}
+
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
@@ -268,17 +317,13 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE) {
-        root.layout.file = options->source;
-        *ret_ops = source_find(&root.layout);
-        if (*ret_ops)
-            return 0;
-        return reject_unsupported_format(options->source,
-                                         name_unsupported_format(options, options->source), err);
+        status = choose_file_source(&probe, ret_ops);
+    } else {
+        status = summarize(&probe, "", &root);
+        root.layout.has_tokenizer = options->tokenizer;
+        if (!status)
+            status = choose_source(&probe, &root, ret_ops);
+        str_deinit(&root.folders);
     }
-    status = summarize(&probe, "", &root);
-    root.layout.has_tokenizer = options->tokenizer;
-    if (!status)
-        status = choose_source(&probe, &root, ret_ops);
-    str_deinit(&root.folders);
-    return status;
+    return status ? status : check_columns(&probe, *ret_ops);
 }

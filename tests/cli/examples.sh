@@ -4,6 +4,11 @@
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
 for _ in 1 2 3 4; do cat "$here"/*.sh; done >book.txt
+echo image,label >list.csv
+for file in photos/*/*.jpg; do
+  echo "$file,${file:7:3}" >>list.csv
+  printf '{"image":"%s","caption":"a \\"shape\\"","score":0.5,"id":"%s"}\n' "$file" "${file//[^0-9a-z]/-}" >>list.jsonl
+done
 cat >train.yaml <<'YAML'
 run:        {dir: runs/a, seed: 3, steps: 8}
 data:       {train: shards, val: shards, memory: 32MiB, image: {size: 32}}
