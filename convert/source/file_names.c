@@ -164,7 +164,8 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a .txt file or a folder of them");
+             "these, uncompressed tars or a folder of them, a dataset, a .txt file or a folder of "
+             "them");
     err_found(err, "%s", format ? format : "a file of another type");
     if (dot && dot[1])
         err_advise(err, "unpack it into a folder first, or skip it with --ignore '*%s'", dot);
