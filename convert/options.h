@@ -55,7 +55,8 @@ struct convert_options {
     uint32_t max_side; /* for reencode and raw; 0: unlimited */
     uint32_t quality;  /* for reencode, even without scaling; 0: 90 */
     uint64_t seed;
-    bool keep_order; /* false: shuffle items, keyed by seed */
+    bool keep_order; /* false: shuffle items, keyed by seed, except of sources with an order */
+    bool shuffle;    /* shuffle items also of sources with an order; not with keep_order */
     /* (seed, key) determines an item's split. */
     struct convert_split splits[CONVERT_SPLITS_MAX];
     uint32_t splits_count; /* 0: one dataset at target, or one per split folder */

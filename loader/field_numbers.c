@@ -67,8 +67,9 @@ static int find_array(struct load_worker *worker, const struct loader_field *typ
                       const struct json_t **ret_node, struct err *err)
 {
     *ret_node = NULL;
-    int status =
-        piece->field.present ? field_find_value(worker, type->path, shard, piece, ret_node, err) : 0;
+    int status = piece->field.present
+                     ? field_find_value(worker, type->path, shard, piece, ret_node, err)
+                     : 0;
     if (status)
         return status;
     if (!*ret_node)

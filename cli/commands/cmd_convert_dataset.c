@@ -17,7 +17,7 @@
 struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
-    uint32_t jpeg, store, on_error, split_folders;
+    uint32_t jpeg, store, on_error, split_folders, order;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
     struct option_list split, ignore, fields, columns;
@@ -34,6 +34,8 @@ static const char *const split_folders_choices[] = {[CONVERT_SPLIT_FOLDERS_AUTO]
                                                     [CONVERT_SPLIT_FOLDERS_YES] = "yes",
                                                     [CONVERT_SPLIT_FOLDERS_NO] = "no",
                                                     NULL};
+enum { ORDER_AUTO, ORDER_SHUFFLE, ORDER_KEEP };
+static const char *const order_choices[] = {"auto", "shuffle", "keep", NULL};
 enum { ON_ERROR_STOP, ON_ERROR_SKIP };
 static const char *const on_error_choices[] = {"stop", "skip", NULL};
 
@@ -54,7 +56,10 @@ static const struct option option_rows[] = {
     {"quality", 0, OPTION_COUNT, AT(quality), "Q", "90", "with reencode: JPEG quality", .min = 1,
      .max = 100},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the shuffle and of the split"},
-    {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "do not shuffle"},
+    {"order", 0, OPTION_CHOICE, AT(order), NULL, "auto",
+     "auto: keep the order of tars and datasets, shuffle photos and other files; shuffle; keep",
+     order_choices},
+    {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "the same as --order keep"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
      .help = "write several datasets, DST/NAME each, for example train=0.9,val=0.1; the fractions "
              "sum to 1"},
@@ -224,7 +229,8 @@ static int run(const struct invocation *invocation, struct err *err)
         .max_side = (uint32_t)args->max_side,
         .quality = (uint32_t)args->quality,
         .seed = args->seed,
-        .keep_order = args->keep_order,
+        .keep_order = args->keep_order || args->order == ORDER_KEEP,
+        .shuffle = args->order == ORDER_SHUFFLE,
         .split_folders = (enum convert_split_folders)args->split_folders,
         .ignore_globs = {(const char *const *)args->ignore.items, args->ignore.count},
         .fields = {(const char *const *)args->fields.items, args->fields.count},
@@ -286,6 +292,8 @@ static const char *const examples[] = {
     "millrace convert dataset list.csv list --split train=0.9,val=0.1",
     "millrace convert dataset list.jsonl captions --column image=jpg --column caption=txt --column "
     "score=score:float --column id=:key",
+    "millrace convert dataset photos.tar from-tar",
+    "millrace convert dataset shards resharded --jpeg keep --shard-bytes 64MiB",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
     NULL,
 };
@@ -299,12 +307,14 @@ const struct verb verb_convert_dataset = {
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
-        "metadata.csv or metadata.jsonl, a text file, or a folder of text files. If SRC holds "
-        "split "
+        "metadata.csv or metadata.jsonl, a text file, a folder of text files, a dataset (to change "
+        "the size of its shards), a tar of samples, a folder of tars, or a pattern of tars "
+        "('a-{0..9}.tar', 'a-*.tar'). If SRC holds split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "
-        "counted. DST must be outside SRC. Samples are shuffled with a seed, and the same "
+        "counted. DST must be outside SRC. Samples are shuffled with a seed, except those of tars "
+        "and datasets, which keep their order, keys and fields. The same "
         "input gives the same bytes for any number of threads. By default, photos get restart "
         "markers, so that training decodes only the part that a crop needs. They add about 1 "
         "% to the size; pixels and metadata do not change, and progressive photos become "

@@ -44,6 +44,8 @@ int options_check(const struct convert_options *options, struct err *err)
 {
     if (!options->source || !options->source[0] || !options->target || !options->target[0])
         return reject(err, "the source or target is missing", "two paths");
+    if (options->keep_order && options->shuffle)
+        return reject(err, "the order cannot be kept and shuffled", "one of both");
     if (options->resume && options->force)
         return reject(err, "--resume cannot be combined with --force", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)
@@ -72,14 +74,17 @@ static void write_splits(struct jsonx_writer *json, const struct convert_options
     jsonx_end_array(json);
 }
 
-static void write_image_options(struct jsonx_writer *json, const struct convert_options *options)
+static void write_image_options(struct jsonx_writer *json, const struct source *source)
 {
+    const struct convert_options *options = source->options;
     static const char *const jpeg[] = {[CONVERT_JPEG_TILE] = "tile",
                                        [CONVERT_JPEG_KEEP] = "keep",
                                        [CONVERT_JPEG_REENCODE] = "reencode"};
     bool raw = options->store == CONVERT_STORE_RAW,
          reencode = options->jpeg == CONVERT_JPEG_REENCODE;
     jsonx_write_bool(json, "keep_order", options->keep_order);
+    if (options->keep_order && source->was_shuffled)
+        jsonx_write_bool(json, "source_was_shuffled", true);
     jsonx_write_string(json, "store", raw ? "raw" : "encoded");
     if (!raw)
         jsonx_write_string(json, "jpeg", jpeg[options->jpeg]);
@@ -104,7 +109,7 @@ void options_write_json(const struct source *source, int split, const uint64_t *
     if (source->ops->write_options)
         source->ops->write_options(source, &json);
     else
-        write_image_options(&json, options);
+        write_image_options(&json, source);
     write_splits(&json, options, split);
     if (identity)
         jsonx_write_hex64(&json, "conversion_identity", *identity);

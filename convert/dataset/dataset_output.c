@@ -138,7 +138,8 @@ bool output_is_full(const struct output *output, const struct pipeline_item *ite
         return false;
     uint64_t bytes =
         item->encoded.data.bytes + 2 * TAR_BLOCK_BYTES * (uint64_t)item->encoded.fields_count;
-    return shard_writer_bytes(output->writer) + bytes > limit ||
+    return strcmp(output->last_key, item->item.key) == 0 ||
+           shard_writer_bytes(output->writer) + bytes > limit ||
            (options->shard_samples &&
             shard_writer_samples(output->writer) >= options->shard_samples);
 }
@@ -195,6 +196,7 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
         output_add_field_name(output, field->extension);
         status = add_field(output, field, item->encoded.data.data + field->at, err);
     }
+    strcpy(output->last_key, item->item.key);
     output->source_bytes += item->item.bytes;
     convert_jpeg_counts_add(&output->jpegs, &item->encoded.jpegs);
     return status;

@@ -32,6 +32,7 @@ struct output {
     struct str shards;                  /* struct output_shard */
     uint32_t fields_count;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
+    char last_key[SHARD_KEY_BYTES_MAX];                       /* of the open shard; "": none */
     uint64_t next_item, skipped_count, source_bytes;
     struct convert_jpeg_counts jpegs;
 };
@@ -64,6 +65,8 @@ int output_restore(struct output *output, const struct output_shard *shard, stru
 int output_find_complete(struct output *output, bool *ret_is_complete, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
+/* Also true if the item's key is that of the sample before it, because readers would take
+ * both for one sample. */
 bool output_is_full(const struct output *output, const struct pipeline_item *item);
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err);
 /* Ends the open shard, if any. next_item: see output_shard. *ret_ended: a shard was open. */

@@ -71,6 +71,41 @@ static int end_field(struct encoded_item *out, const char *extension, size_t sta
     return -EBADMSG;
 }
 
+/* Whether an image of a sample that another tool made is stored as it is, without decoding it. */
+static bool keeps_image(const struct source *source, const struct image_file *file,
+                        const char *type)
+{
+    const struct convert_options *options = source->options;
+    return source->ops->is_ordered && options->store == CONVERT_STORE_ENCODED &&
+           (options->jpeg == CONVERT_JPEG_KEEP || strcmp(type, "jpg") != 0 ||
+            image_kind_of(file->data, file->bytes) != IMAGE_JPEG);
+}
+
+/* Encodes an image, and changes the last part of the extension only if the format changes. */
+static int encode_image_field(struct item_encoder *encoder, const struct image_file *file,
+                              char extension[SHARD_EXTENSION_BYTES_MAX], struct encoded_item *out,
+                              struct err *err)
+{
+    char type[SHARD_EXTENSION_BYTES_MAX], stored[SHARD_EXTENSION_BYTES_MAX];
+    char *dot = strrchr(extension, '.'), *last = dot ? dot + 1 : extension;
+    strcpy(type, strcmp(last, "jpeg") == 0 ? "jpg" : last);
+    strcpy(stored, type);
+    if (keeps_image(encoder->source, file, type)) {
+        str_add(&out->data, file->data, file->bytes);
+        return 0;
+    }
+    int status = image_encode(encoder->images, file, stored, &out->data, &out->jpegs, err);
+    if (status || strcmp(stored, type) == 0)
+        return status;
+    if ((size_t)(last - extension) + strlen(stored) >= SHARD_EXTENSION_BYTES_MAX) {
+        err_set(err, -EBADMSG, "the extension of a field is too long");
+        err_at(err, file->path, ERR_NO_OFFSET);
+        return -EBADMSG;
+    }
+    strcpy(last, stored);
+    return 0;
+}
+
 static int encode_field(struct item_encoder *encoder, const struct sample_field *field,
                         struct encoded_item *out, struct err *err)
 {
@@ -81,7 +116,7 @@ static int encode_field(struct item_encoder *encoder, const struct sample_field 
     int status = 0;
     strcpy(extension, field->extension);
     if (is_image_extension(extension))
-        status = image_encode(encoder->images, &file, extension, &out->data, &out->jpegs, err);
+        status = encode_image_field(encoder, &file, extension, out, err);
     else
         str_add(&out->data, file.data, file.bytes);
     return status ? status : end_field(out, extension, start, file.path, err);

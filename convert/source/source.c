@@ -15,10 +15,7 @@
 
 /* The first match wins. */
 static const struct source_ops *const SOURCES[] = {
-    &source_table_ops,
-    &source_text_ops,
-    &source_classes_ops,
-    &source_files_ops,
+    &source_shards_ops, &source_table_ops, &source_text_ops, &source_classes_ops, &source_files_ops,
 };
 
 const struct source_ops *source_find(const struct source_layout *layout)
@@ -114,14 +111,20 @@ void source_reader_close(struct source_reader *reader)
         reader->io->ops->queue_close(reader->queue);
 }
 
+void source_add_field(struct source_sample *sample, const char *extension, size_t at, size_t bytes,
+                      const char *path)
+{
+    assert(sample->fields_count < SHARD_FIELDS_MAX);
+    struct sample_field *field = &sample->fields[sample->fields_count++];
+    snprintf(field->extension, sizeof field->extension, "%s", extension);
+    field->at = at;
+    field->bytes = bytes;
+    field->path_at = sample->data.bytes;
+    str_add(&sample->data, path, strlen(path) + 1);
+}
+
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path)
 {
-    assert(sample->fields_count + 1 < SHARD_FIELDS_MAX); /* one field is left for the class */
-    struct sample_field *field = &sample->fields[sample->fields_count++];
-    snprintf(field->extension, sizeof field->extension, "%s", extension);
-    field->at = start;
-    field->bytes = sample->data.bytes - start;
-    field->path_at = sample->data.bytes;
-    str_add(&sample->data, path, strlen(path) + 1);
+    source_add_field(sample, extension, start, sample->data.bytes - start, path);
 }

@@ -33,8 +33,9 @@ struct source_layout {
     size_t head_bytes;
     /* What a folder contains: .txt files, other files, folders. */
     bool has_text_files, has_other_files, has_folders;
-    bool has_metadata;  /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
-    bool has_tokenizer; /* --tokenizer was given */
+    bool has_metadata; /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
+    bool has_tars, has_dataset; /* tars are not other files; dataset.json */
+    bool has_tokenizer;         /* --tokenizer was given */
 };
 
 /* Immutable once open; usable from any thread. */
@@ -49,6 +50,7 @@ struct source {
     char **classes;    /* in byte order */
     uint64_t classes_count;
     uint64_t hidden_count, ignored_count;
+    bool was_shuffled; /* the source's order is already a random one */
 };
 
 struct source_item {
@@ -85,6 +87,10 @@ struct source_ops {
     const char *name; /* "source_kind" in dataset.json */
     /* Items are parts of one stream: never shuffled or skipped. No split folders. */
     bool is_stream;
+    /* Items are samples already: they keep their order unless the options shuffle, images that the
+     * options do not change are copied without decoding them, and their extensions are kept. No
+     * split folders. */
+    bool is_ordered;
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
@@ -98,9 +104,9 @@ struct source_ops {
      * in the last part, unique within a split. No I/O; called from any thread. */
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
     /* Appends the item's unencoded fields, except the class, to the empty sample
-     * (source_end_field). A source has fewer than SHARD_FIELDS_MAX extensions in total. Called from
-     * any thread, each with its own reader. Blocks. -ESTALE: the input has changed since it was
-     * listed; -EBADMSG: the item is damaged. */
+     * (source_end_field). A source has at most SHARD_FIELDS_MAX extensions in total, with the
+     * class. Called from any thread, each with its own reader. Blocks. -ESTALE: the input has
+     * changed since it was listed; -EBADMSG: the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
@@ -114,11 +120,12 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_text_ops, source_classes_ops, source_files_ops,
-    source_table_ops;
+extern const struct source_ops source_shards_ops, source_table_ops, source_text_ops,
+    source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
- * to the options with fraction 0. -ENOTSUP names an unsupported format. -EINVAL: the folders are
+ * to the options with fraction 0, and sets keep_order for a source that keeps its order.
+ *  -ENOTSUP names an unsupported format. -EINVAL: the folders are
  * ambiguous, or conflict with the splits in options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
@@ -141,9 +148,19 @@ int source_reader_open(const struct source *source, struct io *io, struct source
                        struct err *err);
 void source_reader_close(struct source_reader *reader); /* reader may be zeroed */
 
+/* Adds a field: the range of sample->data, which may have other bytes between fields. */
+void source_add_field(struct source_sample *sample, const char *extension, size_t at, size_t bytes,
+                      const char *path);
 /* Adds a field: the bytes of sample->data from `start` on. */
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path);
+
+/* A folder of shards or tars, and of nothing else. */
+static inline bool source_layout_has_shards(const struct source_layout *layout)
+{
+    return layout->has_dataset || (layout->has_tars && !layout->has_text_files &&
+                                   !layout->has_other_files && !layout->has_folders);
+}
 
 /* Splits from --split have nonzero fractions. */
 static inline bool source_has_split_folders(const struct convert_options *options)

@@ -1,6 +1,7 @@
 /*
  * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
+ *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -8,10 +9,12 @@
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  */
+#include "convert/source/archive_paths.h"
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
 #include "io/file_util.h"
+#include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -80,7 +83,11 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         return 0;
     }
     const char *format = name_unsupported_format(summary->options, name);
-    if (str_ends_with_nocase(name, ".txt"))
+    if (format && strcmp(name, DATASET_FILE_NAME) == 0)
+        summary->layout.has_dataset = true;
+    else if (format && str_ends_with_nocase(name, ".tar"))
+        summary->layout.has_tars = true;
+    else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
         summary->layout.has_other_files = true;
@@ -129,7 +136,7 @@ static int summarize(const struct probe *probe, const char *relative,
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
-        !summary->layout.has_metadata)
+        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -207,7 +214,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         else
             flat_folder = name;
         ops = source_find(&child.layout);
-        if (ops->is_stream)
+        if (ops->is_stream || ops->is_ordered)
             text_folder = name;
         str_deinit(&child.folders);
         if (!status)
@@ -221,9 +228,9 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
-        return reject_folders(probe,
-                              "the split folders contain text; convert them one folder at a time",
-                              text_folder ? text_folder : root->folders.data, advice);
+        return reject_folders(
+            probe, "the split folders contain text or tars; convert them one folder at a time",
+            text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
         return 0;
@@ -291,7 +298,9 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
         .file = options->source, .head = head.data, .head_bytes = head.bytes};
     const char *format = name_unsupported_format(options, options->source);
     bool is_list = format && name_is_list(options->source);
-    *ret_ops = format && !is_list ? NULL : source_find(&layout);
+    *ret_ops = source_find(&layout);
+    if (format && !is_list && *ret_ops != &source_shards_ops)
+        *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
         format = "a JSON array";
     free(head.data);
@@ -307,23 +316,33 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
                                 "has metadata.csv or metadata.jsonl");
 }
 
+static int choose(const struct probe *probe, const struct source_ops **ret_ops)
+{
+    struct folder_summary root = {0};
+    struct io_stat info;
+    int status = probe->io->names->stat(probe->io, probe->options->source, &info, probe->err);
+    if (status == -ENOENT && archive_paths_is_pattern(probe->options->source)) {
+        *ret_ops = &source_shards_ops;
+        return 0;
+    }
+    if (status)
+        return status;
+    if (info.kind == IO_ENTRY_FILE)
+        return choose_file_source(probe, ret_ops);
+    status = summarize(probe, "", &root);
+    root.layout.has_tokenizer = probe->options->tokenizer;
+    if (!status)
+        status = choose_source(probe, &root, ret_ops);
+    str_deinit(&root.folders);
+    return status;
+}
+
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
-    struct folder_summary root = {0};
-    struct io_stat info;
-    int status = io->names->stat(io, options->source, &info, err);
-    if (status)
-        return status;
-    if (info.kind == IO_ENTRY_FILE) {
-        status = choose_file_source(&probe, ret_ops);
-    } else {
-        status = summarize(&probe, "", &root);
-        root.layout.has_tokenizer = options->tokenizer;
-        if (!status)
-            status = choose_source(&probe, &root, ret_ops);
-        str_deinit(&root.folders);
-    }
+    int status = choose(&probe, ret_ops);
+    if (!status && (*ret_ops)->is_ordered && !options->shuffle)
+        options->keep_order = true;
     return status ? status : check_columns(&probe, *ret_ops);
 }

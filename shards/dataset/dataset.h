@@ -31,6 +31,8 @@ enum {
 #define DATASET_TOKENS_MAX  (UINT64_C(1) << 60)
 #define DATASET_FILE_NAME   "dataset.json"
 
+struct url_list;
+
 struct dataset_shard {
     char *url; /* as listed: relative to dataset.json's folder, or a URL */
     uint64_t samples, file_bytes;
@@ -71,7 +73,7 @@ struct dataset {
     uint64_t fingerprint;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
     uint32_t fields_count;
-    bool is_shuffled; /* `convert dataset` shuffled the samples */
+    bool is_shuffled; /* `convert dataset` shuffled the samples, now or before a reshard */
     struct dataset_text text;
     struct str options_json;
 };
@@ -84,6 +86,10 @@ int dataset_open(struct io *io, const char *path, struct dataset **ret_dataset, 
  * few skipped parts of each tar as warnings; log may be NULL. -EBADMSG if no sample is intact. */
 int dataset_open_salvaging(struct io *io, const char *path, const struct log *log,
                            struct dataset **ret_dataset, struct err *err);
+/* Opens the tars at these paths, in this order, as one dataset. name: its path in messages.
+ * Errors of dataset_open. */
+int dataset_open_tars(struct io *io, const char *name, const struct url_list *paths,
+                      struct dataset **ret_dataset, struct err *err);
 void dataset_close(struct dataset *dataset); /* NULL is fine */
 
 /* Returns the shard that holds the sample, which must be below dataset->samples.

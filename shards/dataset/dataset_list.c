@@ -3,8 +3,6 @@
  */
 #include "shards/dataset/dataset_list.h"
 
-#include "shards/dataset/url_list.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,20 +11,26 @@
 /* per tar; one more line counts the rest */
 enum { SKIP_LINES_MAX = 4 };
 
+int dataset_list_paths(struct dataset *dataset, const struct url_list *paths, struct err *err)
+{
+    dataset->shards = calloc(paths->count + 1, sizeof *dataset->shards);
+    for (size_t i = 0; dataset->shards && i < paths->count; i++) {
+        dataset->shards[i].url = strdup(paths->urls[i]);
+        if (!dataset->shards[i].url)
+            break;
+        dataset->shards_count = i + 1;
+    }
+    return dataset->shards && dataset->shards_count == paths->count
+               ? 0
+               : err_set(err, -ENOMEM, "out of memory for a list of shards");
+}
+
 int dataset_list_urls(struct dataset *dataset, const char *text, bool is_pattern, struct err *err)
 {
     struct url_list list = {0};
     int status = is_pattern ? url_list_expand(&list, text, err) : url_list_add(&list, text, err);
-    if (!status) {
-        dataset->shards = calloc(list.count + 1, sizeof *dataset->shards);
-        if (!dataset->shards)
-            status = err_set(err, -ENOMEM, "out of memory for a list of shards");
-    }
-    for (size_t i = 0; !status && i < list.count; i++) {
-        dataset->shards[i].url = list.urls[i];
-        list.urls[i] = NULL;
-        dataset->shards_count = i + 1;
-    }
+    if (!status)
+        status = dataset_list_paths(dataset, &list, err);
     url_list_deinit(&list);
     return status;
 }

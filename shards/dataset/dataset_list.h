@@ -9,10 +9,13 @@
 #define MILLRACE_SHARDS_DATASET_DATASET_LIST_H
 
 #include "shards/dataset/dataset.h"
+#include "shards/dataset/url_list.h"
 
 /* Fills the empty shard list with one shard, or with the expansion of a pattern. -EINVAL,
  * -ENOMEM. */
 int dataset_list_urls(struct dataset *dataset, const char *text, bool is_pattern, struct err *err);
+/* Fills the empty shard list with these paths, unexpanded. -ENOMEM. */
+int dataset_list_paths(struct dataset *dataset, const struct url_list *paths, struct err *err);
 /* Immutable. */
 struct dataset_scan_options {
     bool salvages;

@@ -323,9 +323,10 @@ static int load_native_keys(struct dataset *dataset, const struct json_t *root, 
     if (options) {
         struct jsonx_writer json = {.out = &dataset->options_json};
         jsonx_copy(&json, NULL, options);
-        bool keep_order; /* text has no such option: it is not shuffled */
+        bool keep_order, was_shuffled; /* text has no such option: it is not shuffled */
         dataset->is_shuffled =
-            !jsonx_bool(jsonx_get(options, "keep_order"), &keep_order) && !keep_order;
+            (!jsonx_bool(jsonx_get(options, "keep_order"), &keep_order) && !keep_order) ||
+            (!jsonx_bool(jsonx_get(options, "source_was_shuffled"), &was_shuffled) && was_shuffled);
     }
     return str_status(&dataset->options_json)
                ? err_set(err, -ENOMEM, "out of memory for dataset.json")
@@ -482,4 +483,23 @@ int dataset_open_salvaging(struct io *io, const char *path, const struct log *lo
 {
     return open_dataset(io, path, &(struct dataset_scan_options){.salvages = true, .log = log},
                         ret_dataset, err);
+}
+
+int dataset_open_tars(struct io *io, const char *name, const struct url_list *paths,
+                      struct dataset **ret_dataset, struct err *err)
+{
+    const struct dataset_scan_options options = {0};
+    struct dataset *dataset = calloc(1, sizeof *dataset);
+    if (!dataset)
+        return err_set(err, -ENOMEM, "out of memory for a dataset");
+    int status = io_join_path("", name, dataset->path, err);
+    if (!status)
+        status = dataset_list_paths(dataset, paths, err);
+    if (!status)
+        status = dataset_list_scan(io, dataset, false, &options, err);
+    if (status)
+        dataset_close(dataset);
+    else
+        *ret_dataset = dataset;
+    return status;
 }

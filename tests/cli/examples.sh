@@ -3,6 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 
 "$RENDER_SHAPES" --count 8 --side 48 photos >/dev/null
+tar -cf photos.tar --sort=name photos
 for _ in 1 2 3 4; do cat "$here"/*.sh; done >book.txt
 echo image,label >list.csv
 for file in photos/*/*.jpg; do

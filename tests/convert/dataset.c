@@ -174,17 +174,20 @@ static void text_is_split_into_contiguous_parts(void **state)
 static void other_kinds_are_refused_with_what_is_accepted(void **state)
 {
     struct fixture *fixture = *state;
-    write_source(fixture, "a.tar", "x", 1);
+    write_source(fixture, "a.parquet", "x", 1);
     assert_int_equal(convert(fixture), -ENOTSUP);
     assert_non_null(strstr(fixture->err.expected, "folder of class folders"));
     char path[TEST_PATH_BYTES_MAX + 64];
-    snprintf(path, sizeof path, "%s/a.tar", fixture->source);
+    snprintf(path, sizeof path, "%s/a.parquet", fixture->source);
     fixture->options.source = path;
     assert_int_equal(convert(fixture), -ENOTSUP);
+    write_source(fixture, "b.tar", "x", 1);
+    snprintf(path, sizeof path, "%s/b.tar", fixture->source);
+    assert_int_equal(convert(fixture), -EBADMSG);
     fixture->options.source = "/does/not/exist";
     assert_int_equal(convert(fixture), -ENOENT);
     fixture->options.source = fixture->source;
-    assert_int_equal(test_run("rm '%s'/a.tar", fixture->source), 0);
+    assert_int_equal(test_run("rm '%s'/a.parquet '%s'/b.tar", fixture->source, fixture->source), 0);
     assert_int_equal(convert(fixture), -ENODATA);
     fixture->options.splits_count = 1;
     fixture->options.splits[0] = (struct convert_split){"train", 0.5};
