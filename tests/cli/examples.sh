@@ -30,12 +30,12 @@ run_examples() { # VERB...
 
 examples_of_convert_dataset_work() { run_examples convert dataset; }
 examples_of_read_work() {
-  mkdir captions
+  mkdir texts
   for i in {1..20}; do
-    printf 'photo %d' "$i" >"captions/$i.txt"
-    printf '{"score":%d.5}' "$i" >"captions/$i.json"
+    printf 'photo %d' "$i" >"texts/$i.txt"
+    printf '{"score":%d.5}' "$i" >"texts/$i.json"
   done
-  tar -C captions -cf captions.tar --sort=name .
+  tar -C texts -cf captions.tar --sort=name .
   millrace read shards --count 5 --print keys --quiet | cut -f 2 >keys.txt
   run_examples read
 }
