@@ -172,7 +172,7 @@ static const struct config_field fields[] = {
      .help = "extension of the member with the image's label; if several are separated by ; the "
              "first that a sample has is used"},
     {"data.label.path", CONFIG_TEXT, AT(data.label.path), "\"\"", FIXED,
-     .help = "path of the label in a JSON member, for example $.class.id; empty: the label is the "
+     .help = "where the label is in a JSON member, for example $.class.id; empty: the label is the "
              "whole member"},
     {"data.label.map", CONFIG_PATH, AT(data.label.map), "\"\"", MAY_DIFFER,
      .help = "text file of class names, one per line, the first for class 0; labels are names from "
