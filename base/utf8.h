@@ -38,4 +38,18 @@ static inline size_t utf8_sequence_bytes(const unsigned char *text, size_t bytes
     return utf8_decode(text, bytes, &code);
 }
 
+/* Returns how many bytes at the start of text are well-formed: all, or up to the first malformed
+ * sequence. */
+static inline size_t utf8_valid_bytes(const void *text, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)text, *end = at + bytes;
+    while (at < end) {
+        size_t length = *at < 0x80 ? 1 : utf8_sequence_bytes(at, (size_t)(end - at));
+        if (length == 0)
+            break;
+        at += length;
+    }
+    return bytes - (size_t)(end - at);
+}
+
 #endif

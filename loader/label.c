@@ -19,6 +19,20 @@ bool label_is_stored_class(const struct loader_label *label)
     return !label->path && !label->map && (!label->from || strcmp(label->from, "cls") == 0);
 }
 
+static int read_classes(struct loader *loader, const char *path, struct err *err)
+{
+    struct name_list *list = &loader->class_list;
+    int status = name_list_read(loader->io, path, NAME_LIST_CLASSES, list, err);
+    if (status)
+        return status;
+    loader->class_names = calloc(list->count, sizeof *loader->class_names);
+    if (!loader->class_names)
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " class names", list->count);
+    for (uint64_t i = 0; i < list->count; i++)
+        loader->class_names[i] = name_set_at(&list->names, i);
+    return 0;
+}
+
 int label_open(struct loader *loader, struct err *err)
 {
     struct loader_label *label = &loader->options.image.label;
@@ -27,15 +41,14 @@ int label_open(struct loader *loader, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for the path of labels");
     label->path = loader->label_path;
     int status = label->path ? jsonx_path_check(label->path, err) : 0;
-    return !status && label->map
-               ? class_names_read(loader->io, label->map, &loader->class_names, err)
-               : status;
+    return !status && label->map ? read_classes(loader, label->map, err) : status;
 }
 
 void label_close(struct loader *loader)
 {
     free(loader->label_path);
-    class_names_free(&loader->class_names);
+    free(loader->class_names);
+    name_list_deinit(&loader->class_list);
 }
 
 /* found: the value as text. */
@@ -45,10 +58,11 @@ static int bad_label(const struct loader *loader, const struct shard *shard,
 {
     const struct loader_label *label = &loader->options.image.label;
     err_set(err, -EBADMSG, "field \"%s\"%s%.80s is not a class%s", piece->extension,
-            label->path ? " at " : "", label->path ? label->path : "", label->map ? "" : " number");
+            label->path ? " at " : "", label->path ? label->path : "",
+            loader->class_list.count ? "" : " number");
     err_at(err, shard->path, (int64_t)piece->want_offset);
-    if (label->map)
-        err_expected(err, "one of the %" PRIu64 " class names", loader->class_names.count);
+    if (loader->class_list.count)
+        err_expected(err, "one of the %" PRIu64 " class names", loader->class_list.count);
     else if (loader->labels_count)
         err_expected(err, "0 to %" PRIu64, loader->labels_count - 1);
     else
@@ -86,7 +100,7 @@ static int find_text(struct load_worker *worker, const struct shard *shard,
         *ret_bytes = (size_t)snprintf(number, 24, "%" PRId64, integer);
         return 0;
     }
-    if (!node || !loader->options.image.label.map || jsonx_text(node, ret_text))
+    if (!node || !loader->class_list.count || jsonx_text(node, ret_text))
         return bad_label(loader, shard, piece, data, piece->want_bytes, err);
     *ret_bytes = strlen(*ret_text);
     return 0;
@@ -99,13 +113,14 @@ int label_decode(struct load_worker *worker, const struct shard *shard,
     char number[24];
     const char *text;
     size_t bytes;
-    int32_t label;
+    int32_t label = 0;
     int status = find_text(worker, shard, piece, number, &text, &bytes, err);
     if (status)
         return status;
-    if (loader->options.image.label.map) {
-        label = class_names_find(&loader->class_names, text, bytes);
-        status = label < 0 ? -EBADMSG : 0;
+    if (loader->class_list.count) {
+        uint32_t found = 0;
+        status = name_set_find(&loader->class_list.names, text, bytes, &found) ? 0 : -EBADMSG;
+        label = (int32_t)found;
     } else {
         status = class_number_parse(text, bytes, loader->labels_count, &label);
     }

@@ -155,7 +155,7 @@ struct loader_source {
 };
 
 /* Which samples of the dataset an epoch has. Zeros: all, each once. The files list samples by key,
- * one per line (loader/parts/key_list.h); at most one file may be given, and only for members, not
+ * one per line (loader/parts/name_list.h); at most one file may be given, and only for members, not
  * for windows. Position numbers, sample_ref.sample and the digests then count the selected samples:
  * sample_ref.sample is the number in the selection (loader/selection.h). */
 struct loader_selection {

@@ -274,7 +274,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     loader->options.dataset = NULL;
     loader->options.mix = NULL;
     loader->options.reference = NULL;
-    loader->options.image.label.from = NULL;
+    loader->options.image.label.from = loader->options.image.label.map = NULL;
     loader->options.selection = (struct loader_selection){0};
     if (status)
         loader_close(loader);

@@ -163,9 +163,9 @@ static int check_labels(struct loader *loader, struct err *err)
         loader->classes_count = reference->classes_count;
     if (limit > 0 && loader->classes_count > limit) {
         err_set(err, -EINVAL, "%s more classes than the model has",
-                has_reference               ? "the training data has"
-                : loader->class_names.count ? "the list of class names has"
-                                            : "the dataset has");
+                has_reference              ? "the training data has"
+                : loader->class_list.count ? "the list of class names has"
+                                           : "the dataset has");
         err_at(err, has_reference ? reference->path : own->path, ERR_NO_OFFSET);
         err_expected(err, "at most %" PRIu64, limit);
         err_found(err, "%" PRIu64, loader->classes_count);
@@ -182,8 +182,8 @@ int loader_check_schema(struct loader *loader, struct err *err)
 {
     loader->schema = dataset_schema(loader->sources[0].dataset);
     if (!label_is_stored_class(&loader->options.image.label)) {
-        loader->schema.classes = loader->class_names.names;
-        loader->schema.classes_count = loader->class_names.count;
+        loader->schema.classes = loader->class_names;
+        loader->schema.classes_count = loader->class_list.count;
     }
     loader->classes_count = loader->schema.classes_count;
     switch (loader->options.decode) {

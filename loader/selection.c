@@ -6,10 +6,11 @@
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/philox.h"
-#include "loader/parts/key_list.h"
+#include "loader/parts/name_list.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,8 +31,8 @@ struct selection {
 struct lookup {
     const char *path; /* of the file */
     const struct dataset *dataset;
-    struct key_list keys;
-    uint32_t *samples; /* by first line with the key, or NO_SAMPLE */
+    struct name_list keys;
+    uint32_t *samples; /* by number in keys.names, or NO_SAMPLE */
     struct err *err;
 };
 
@@ -57,14 +58,13 @@ int selection_check(const struct loader_selection *options, struct err *err)
 
 /* ---- Keys. ---- */
 
-static int repeated_key(const struct lookup *lookup, uint64_t line, uint64_t sample)
+static int repeated_key(const struct lookup *lookup, uint32_t number, uint64_t sample)
 {
-    const struct listed_key *key = &lookup->keys.lines[line];
-    err_set(lookup->err, -EINVAL, "two samples have the key \"%.*s\"",
-            (int)bytes_min(key->bytes, 80), key->key);
+    err_set(lookup->err, -EINVAL, "two samples have the key \"%.80s\"",
+            name_set_at(&lookup->keys.names, number));
     err_at(lookup->err, lookup->dataset->path, ERR_NO_OFFSET);
     err_expected(lookup->err, "one sample for each key of %.200s", lookup->path);
-    err_found(lookup->err, "samples %" PRIu32 " and %" PRIu64, lookup->samples[line], sample);
+    err_found(lookup->err, "samples %" PRIu32 " and %" PRIu64, lookup->samples[number], sample);
     err_advise(lookup->err, "convert the dataset to unique keys");
     return -EINVAL;
 }
@@ -72,14 +72,13 @@ static int repeated_key(const struct lookup *lookup, uint64_t line, uint64_t sam
 static int find_keys(struct lookup *lookup, const struct shard *shard, uint64_t first)
 {
     for (uint64_t i = 0; i < shard_index_samples(shard->index); i++) {
-        uint32_t bytes;
+        uint32_t bytes, number;
         const char *key = shard_index_key(shard->index, i, &bytes);
-        uint64_t line = key_list_find(&lookup->keys, key, bytes);
-        if (line == UINT64_MAX)
+        if (!name_set_find(&lookup->keys.names, key, bytes, &number))
             continue;
-        if (lookup->samples[line] != NO_SAMPLE)
-            return repeated_key(lookup, line, first + i);
-        lookup->samples[line] = (uint32_t)(first + i);
+        if (lookup->samples[number] != NO_SAMPLE)
+            return repeated_key(lookup, number, first + i);
+        lookup->samples[number] = (uint32_t)(first + i);
     }
     return 0;
 }
@@ -101,8 +100,7 @@ static int find_in_shards(struct lookup *lookup, struct shard_cache *cache, uint
 
 static uint32_t sample_of_line(const struct lookup *lookup, uint64_t line)
 {
-    const struct listed_key *key = &lookup->keys.lines[line];
-    return lookup->samples[key_list_find(&lookup->keys, key->key, key->bytes)];
+    return lookup->samples[name_list_number(&lookup->keys, line)];
 }
 
 static int check_all_found(const struct lookup *lookup)
@@ -115,12 +113,12 @@ static int check_all_found(const struct lookup *lookup)
         }
     if (missing == 0)
         return 0;
-    const struct listed_key *key = &lookup->keys.lines[first];
     err_set(lookup->err, -EINVAL, "%.300s has no sample with the key in line %" PRIu64,
             lookup->dataset->path, first + 1);
     err_at(lookup->err, lookup->path, ERR_NO_OFFSET);
-    err_found(lookup->err, "\"%.*s\"; missing keys: %" PRIu64 " of %" PRIu64,
-              (int)bytes_min(key->bytes, 80), key->key, missing, lookup->keys.count);
+    err_found(lookup->err, "\"%.80s\"; missing keys: %" PRIu64 " of %" PRIu64,
+              name_set_at(&lookup->keys.names, name_list_number(&lookup->keys, first)), missing,
+              lookup->keys.count);
     err_advise(lookup->err, "list keys as `millrace read --print keys` prints them");
     return -EINVAL;
 }
@@ -134,11 +132,10 @@ static int compare_samples(const void *a, const void *b)
 /* Sums the weights of the samples, which are in the order of the lines. */
 static int add_weights(struct selection *selection, const struct lookup *lookup)
 {
-    const double *weights = lookup->keys.weights;
     uint64_t sum = 0, count = lookup->keys.count;
     double largest = 0;
     for (uint64_t line = 0; line < count; line++)
-        largest = weights[line] > largest ? weights[line] : largest;
+        largest = fmax(largest, name_list_weight(&lookup->keys, line));
     if (largest == 0) {
         err_set(lookup->err, -EINVAL, "all weights are 0");
         err_at(lookup->err, lookup->path, ERR_NO_OFFSET);
@@ -148,8 +145,9 @@ static int add_weights(struct selection *selection, const struct lookup *lookup)
     if (!selection->weight_sums)
         return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " weights", count);
     for (uint64_t line = 0; line < count; line++) {
-        uint64_t scaled = (uint64_t)(weights[line] / largest * 0x1p32);
-        sum += weights[line] > 0 && scaled == 0 ? 1 : scaled;
+        double weight = name_list_weight(&lookup->keys, line);
+        uint64_t scaled = (uint64_t)(weight / largest * 0x1p32);
+        sum += weight > 0 && scaled == 0 ? 1 : scaled;
         selection->weight_sums[line] = sum;
     }
     return 0;
@@ -185,22 +183,23 @@ static int select_keys(struct selection *selection, const struct loader_selectio
                        struct io *io, struct shard_cache *cache, uint32_t number,
                        struct lookup *lookup)
 {
-    enum key_list_kind kind = options->order     ? KEY_LIST_REPEATED
-                              : options->weights ? KEY_LIST_WEIGHTED
-                                                 : KEY_LIST_UNIQUE;
+    enum name_list_kind kind = options->order     ? NAME_LIST_REPEATED_KEYS
+                               : options->weights ? NAME_LIST_WEIGHTED_KEYS
+                                                  : NAME_LIST_KEYS;
     if (lookup->dataset->samples > NO_SAMPLE)
         return too_many_samples(lookup->dataset, NO_SAMPLE, lookup->err);
     lookup->path = options->order  ? options->order
                    : options->keys ? options->keys
                                    : options->weights;
-    int status = key_list_read(io, lookup->path, kind, &lookup->keys, lookup->err);
+    int status = name_list_read(io, lookup->path, kind, &lookup->keys, lookup->err);
     if (status)
         return status;
-    lookup->samples = malloc(lookup->keys.count * sizeof *lookup->samples);
+    size_t bytes = name_set_count(&lookup->keys.names) * sizeof *lookup->samples;
+    lookup->samples = malloc(bytes);
     if (!lookup->samples)
         return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " keys",
                        lookup->keys.count);
-    memset(lookup->samples, 0xff, lookup->keys.count * sizeof *lookup->samples);
+    memset(lookup->samples, 0xff, bytes);
     status = find_in_shards(lookup, cache, number);
     return status ? status : list_samples(selection, options, lookup);
 }
@@ -239,7 +238,7 @@ int selection_open(const struct loader_selection *options, struct io *io, uint64
     selection->repeats = repeat > 1 || selection_has_order(options);
     if (options->keys || options->order || options->weights)
         status = select_keys(selection, options, io, cache, number, &lookup);
-    key_list_free(&lookup.keys);
+    name_list_deinit(&lookup.keys);
     free(lookup.samples);
     if (!status && selection->samples_count >= SELECTION_SAMPLES_MAX / repeat) {
         err_set(err, -EINVAL, "an epoch has too many samples");

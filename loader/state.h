@@ -18,7 +18,7 @@
 #include "loader/consumer.h"
 #include "loader/decode_pool.h"
 #include "loader/memory_budget.h"
-#include "loader/parts/class_names.h"
+#include "loader/parts/name_list.h"
 #include "loader/reader.h"
 
 enum { LOADER_FROM_BYTES_MAX = 256 }; /* field names separated by `;` */
@@ -41,9 +41,10 @@ struct loader {
     struct device *device, *own_device;
     struct load_source *sources; /* by dataset number */
     uint32_t sources_count;
-    struct loader_schema schema;    /* of the first dataset; the others agree */
-    char *label_path;               /* options.image.label.path */
-    struct class_names class_names; /* of options.image.label.map */
+    struct loader_schema schema; /* of the first dataset; the others agree */
+    char *label_path;            /* options.image.label.path */
+    struct name_list class_list; /* options.image.label.map */
+    const char **class_names;    /* its names by number */
     /* reference label for each dataset label, or NULL */
     int32_t *label_map;
     uint64_t labels_count; /* stored labels are below this; 0: unknown */

@@ -153,9 +153,10 @@ static int add_key(struct listing_job *job, const char *key, bool is_bad,
     struct str name = {0};
     if (is_bad) /* unlike any key */
         str_add_format(&name, "\n%" PRIu64, listed_rows_count(job->rows));
+    const char *added = is_bad ? str_text(&name) : key;
     int status = str_status(&name) ? err_set(job->err, -ENOMEM, "out of memory for a list")
-                                   : name_set_add(&job->rows->keys, is_bad ? str_text(&name) : key,
-                                                  &number, &is_new, job->err);
+                                   : name_set_add(&job->rows->keys, added, strlen(added), &number,
+                                                  &is_new, job->err);
     str_deinit(&name);
     return status || is_new ? status : reject_key(job, key, number, at);
 }
@@ -164,8 +165,9 @@ static int add_class(struct listing_job *job, const char *name, const struct tab
 {
     uint32_t number = SOURCE_NO_CLASS;
     bool is_new;
-    int status =
-        *name ? name_set_add(&job->listing->class_names, name, &number, &is_new, job->err) : 0;
+    int status = *name ? name_set_add(&job->listing->class_names, name, strlen(name), &number,
+                                      &is_new, job->err)
+                       : 0;
     str_add(&job->listing->classes, &number, sizeof number);
     if (status || name_set_count(&job->listing->class_names) <= FILE_LIST_CLASSES_MAX)
         return status;

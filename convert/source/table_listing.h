@@ -6,7 +6,7 @@
 #ifndef MILLRACE_CONVERT_SOURCE_TABLE_LISTING_H
 #define MILLRACE_CONVERT_SOURCE_TABLE_LISTING_H
 
-#include "convert/source/name_set.h"
+#include "base/name_set.h"
 #include "convert/source/table_sample.h"
 
 struct listed_row {

@@ -28,22 +28,14 @@ void table_row_deinit(struct table_row *row)
 
 static int check_utf8(const char *text, size_t bytes, struct err *err)
 {
-    for (size_t at = 0; at < bytes;) {
-        if ((unsigned char)text[at] < 0x80) {
-            at++;
-            continue;
-        }
-        size_t length = utf8_sequence_bytes((const unsigned char *)text + at, bytes - at);
-        if (length == 0) {
-            err_set(err, -EBADMSG, "the text is not valid UTF-8");
-            err_at(err, "", (int64_t)at);
-            err_found(err, "byte 0x%02x", (unsigned char)text[at]);
-            err_advise(err, "convert the list, for example with `iconv -f LATIN1 -t UTF-8`");
-            return -EBADMSG;
-        }
-        at += length;
-    }
-    return 0;
+    size_t valid = utf8_valid_bytes(text, bytes);
+    if (valid == bytes)
+        return 0;
+    err_set(err, -EBADMSG, "the text is not valid UTF-8");
+    err_at(err, "", (int64_t)valid);
+    err_found(err, "byte 0x%02x", (unsigned char)text[valid]);
+    err_advise(err, "convert the list, for example with `iconv -f LATIN1 -t UTF-8`");
+    return -EBADMSG;
 }
 
 static int parse_object(struct table_row *row, struct err *err)

@@ -1,7 +1,7 @@
 /*
  * name_set — see name_set.h. A hash table with open addressing, at most half full.
  */
-#include "convert/source/name_set.h"
+#include "base/name_set.h"
 
 #include "base/hash.h"
 
@@ -25,14 +25,16 @@ void name_set_deinit(struct name_set *set)
 }
 
 /* Returns the slot with the name, or the empty slot for it. */
-static struct name_slot *find_slot(const struct name_set *set, const char *name, uint64_t hash)
+static struct name_slot *find_slot(const struct name_set *set, const char *name, size_t bytes,
+                                   uint64_t hash)
 {
     uint64_t mask = set->slots_count - 1;
     for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
         struct name_slot *slot = &set->slots[at];
+        uint32_t number = slot->number_plus_one - 1;
         if (slot->number_plus_one == 0 ||
-            (slot->hash == (uint32_t)(hash >> 32) &&
-             strcmp(name_set_at(set, slot->number_plus_one - 1), name) == 0))
+            (slot->hash == (uint32_t)(hash >> 32) && name_set_bytes_at(set, number) == bytes &&
+             memcmp(name_set_at(set, number), name, bytes) == 0))
             return slot;
     }
 }
@@ -48,26 +50,27 @@ static int grow(struct name_set *set, struct err *err)
     set->slots_count = count;
     for (uint64_t number = 0; number < name_set_count(set); number++) {
         const char *name = name_set_at(set, number);
-        uint64_t hash = hash_64(name, strlen(name));
-        *find_slot(set, name, hash) =
+        size_t bytes = name_set_bytes_at(set, number);
+        uint64_t hash = hash_64(name, bytes);
+        *find_slot(set, name, bytes, hash) =
             (struct name_slot){(uint32_t)(hash >> 32), (uint32_t)number + 1};
     }
     return 0;
 }
 
-int name_set_add(struct name_set *set, const char *name, uint32_t *ret_number, bool *ret_is_new,
-                 struct err *err)
+int name_set_add(struct name_set *set, const char *name, size_t bytes, uint32_t *ret_number,
+                 bool *ret_is_new, struct err *err)
 {
-    uint64_t count = name_set_count(set), offset = set->text.bytes,
-             hash = hash_64(name, strlen(name));
+    uint64_t count = name_set_count(set), offset = set->text.bytes, hash = hash_64(name, bytes);
     assert(count < UINT32_MAX);
     int status = 2 * (count + 1) > set->slots_count ? grow(set, err) : 0;
     if (status)
         return status;
-    struct name_slot *slot = find_slot(set, name, hash);
+    struct name_slot *slot = find_slot(set, name, bytes, hash);
     *ret_is_new = slot->number_plus_one == 0;
     if (*ret_is_new) {
-        str_add(&set->text, name, strlen(name) + 1);
+        str_add(&set->text, name, bytes);
+        str_add(&set->text, "", 1);
         str_add(&set->offsets, &offset, sizeof offset);
         if (str_status(&set->text) || str_status(&set->offsets))
             return err_set(err, -ENOMEM, "out of memory for a set of names");
@@ -75,4 +78,13 @@ int name_set_add(struct name_set *set, const char *name, uint32_t *ret_number, b
     }
     *ret_number = slot->number_plus_one - 1;
     return 0;
+}
+
+bool name_set_find(const struct name_set *set, const char *name, size_t bytes, uint32_t *ret_number)
+{
+    if (name_set_count(set) == 0)
+        return false;
+    const struct name_slot *slot = find_slot(set, name, bytes, hash_64(name, bytes));
+    *ret_number = slot->number_plus_one - 1;
+    return slot->number_plus_one > 0;
 }
