@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- Ragged fields. ---- */
@@ -19,17 +18,14 @@
 static int check_utf8(const struct shard *shard, const struct view_piece *piece, struct err *err)
 {
     const uint8_t *text = view_data(piece);
-    for (uint64_t at = 0, bytes; at < piece->want_bytes; at += bytes) {
-        bytes = utf8_sequence_bytes(text + at, piece->want_bytes - at);
-        if (bytes > 0)
-            continue;
-        err_set(err, -EBADMSG, "field \"%s\" is not UTF-8", piece->extension);
-        err_at(err, shard->path, (int64_t)(piece->want_offset + at));
-        err_expected(err, "UTF-8");
-        err_found(err, "byte 0x%02x", text[at]);
-        return -EBADMSG;
-    }
-    return 0;
+    size_t valid = utf8_valid_bytes(text, piece->want_bytes);
+    if (valid == piece->want_bytes)
+        return 0;
+    err_set(err, -EBADMSG, "field \"%s\" is not UTF-8", piece->extension);
+    err_at(err, shard->path, (int64_t)(piece->want_offset + valid));
+    err_expected(err, "UTF-8");
+    err_found(err, "byte 0x%02x", text[valid]);
+    return -EBADMSG;
 }
 
 int field_wrong_array(const struct loader_field *field, const struct shard *shard,
@@ -52,17 +48,6 @@ int field_decode_array(const struct shard *shard, const struct view_piece *piece
         return status;
     }
     return 0;
-}
-
-static int decode_array(const struct loader_field *field, const struct shard *shard,
-                        const struct view_piece *piece, struct npy *ret_npy, struct err *err)
-{
-    int status = field_decode_array(shard, piece, ret_npy, err);
-    if (status)
-        return status;
-    return ret_npy->dtype == field->dtype && ret_npy->rank == field->rank
-               ? 0
-               : field_wrong_array(field, shard, piece, ret_npy, err);
 }
 
 /* ---- JSON. ---- */
@@ -92,38 +77,6 @@ static const char *expected_kind(enum loader_field_decode decode)
     return "a string";
 }
 
-/* -EBADMSG without detail. */
-static int store_scalar(enum loader_field_decode decode, const struct json_t *node, uint8_t *value)
-{
-    int64_t integer;
-    double number;
-    bool truth;
-    int status;
-    switch (decode) {
-    case LOADER_FIELD_INT:
-        status = jsonx_i64(node, &integer);
-        if (!status)
-            memcpy(value, &integer, sizeof integer);
-        return status;
-    case LOADER_FIELD_BOOL:
-        status = jsonx_bool(node, &truth);
-        if (!status)
-            memcpy(value, &truth, sizeof truth);
-        return status;
-    default:
-        break;
-    }
-    status = jsonx_f64(node, &number);
-    float single = status ? 0 : (float)number;
-    if (!status && decode == LOADER_FIELD_F32 && !isfinite(single))
-        status = -EBADMSG;
-    if (!status && decode == LOADER_FIELD_F32)
-        memcpy(value, &single, sizeof single);
-    else if (!status)
-        memcpy(value, &number, sizeof number);
-    return status;
-}
-
 int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
                        struct err *err)
 {
@@ -131,7 +84,7 @@ int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_
     int status = jsonx_parse_value(text, strlen(text), "", ERR_NO_OFFSET, &node, err);
     if (status)
         return status;
-    status = store_scalar(decode, node, value);
+    status = field_store_number(field_dtype(&(struct loader_field){.decode = decode}), node, value);
     if (status) {
         err_set(err, -EBADMSG, "wrong type");
         err_expected(err, "%s", expected_kind(decode));
@@ -194,26 +147,36 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
     if (status)
         return status;
     if (node)
-        return store_scalar(type->decode, node, value) ? field_wrong_value(type, shard, piece, err)
-                                                       : 0;
+        return field_store_number(field_dtype(type), node, value)
+                   ? field_wrong_value(type, shard, piece, err)
+                   : 0;
     return type->default_value ? field_scalar_parse(type->decode, type->default_value, value, err)
                                : field_no_value(type, shard, piece, err);
 }
 
-/* Sets *ret_text to the string at the path, or to the default. */
+/* Sets *ret_text to the stored field, to the string at the path, or to the default. */
 static int find_text(struct load_worker *worker, const struct loader_field *type,
                      const struct shard *shard, const struct view_piece *piece,
-                     const char **ret_text, struct err *err)
+                     const void **ret_text, uint64_t *ret_bytes, struct err *err)
 {
     const struct json_t *node = NULL;
+    const char *text = type->default_value;
+    if (piece->field.present && !type->path) {
+        *ret_text = view_data(piece);
+        *ret_bytes = piece->want_bytes;
+        return type->decode == LOADER_FIELD_STR ? check_utf8(shard, piece, err) : 0;
+    }
     int status =
         piece->field.present ? field_find_value(worker, type->path, shard, piece, &node, err) : 0;
     if (status)
         return status;
-    if (node)
-        return jsonx_text(node, ret_text) ? field_wrong_value(type, shard, piece, err) : 0;
-    *ret_text = type->default_value;
-    return *ret_text ? 0 : field_no_value(type, shard, piece, err);
+    if (node && jsonx_text(node, &text))
+        return field_wrong_value(type, shard, piece, err);
+    if (!text)
+        return field_no_value(type, shard, piece, err);
+    *ret_text = text;
+    *ret_bytes = strlen(text);
+    return 0;
 }
 
 /* ---- Any field. ---- */
@@ -226,25 +189,12 @@ int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t it
     const struct view_piece *piece = &pieces[field];
     if (type->decode >= LOADER_FIELD_LABELS)
         return field_decode_of_image(worker, slot, item, field, shard, pieces, err);
-    if (type->decode == LOADER_FIELD_ARRAY && type->path)
+    if (type->decode == LOADER_FIELD_ARRAY)
         return field_decode_numbers(worker, slot, item, field, shard, piece, err);
     if (!field_is_ragged(type))
         return decode_scalar(worker, slot, item, field, shard, piece, err);
-    struct npy npy = {.shape = {piece->want_bytes}};
-    int status = 0;
-    if (type->path || !piece->field.present) {
-        const char *text;
-        status = find_text(worker, type, shard, piece, &text, err);
-        npy.shape[0] = status ? 0 : strlen(text);
-        return status ? status
-                      : ragged_store(loader, slot, item, field, text, npy.shape[0], npy.shape, err);
-    }
-    if (type->decode == LOADER_FIELD_STR)
-        status = check_utf8(shard, piece, err);
-    if (type->decode == LOADER_FIELD_ARRAY)
-        status = decode_array(type, shard, piece, &npy, err);
-    if (status)
-        return status;
-    return ragged_store(loader, slot, item, field, view_data(piece) + npy.header_bytes,
-                        piece->want_bytes - npy.header_bytes, npy.shape, err);
+    const void *text = NULL;
+    uint64_t bytes = 0;
+    int status = find_text(worker, type, shard, piece, &text, &bytes, err);
+    return status ? status : ragged_store(loader, slot, item, field, text, bytes, &bytes, err);
 }

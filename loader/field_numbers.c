@@ -34,7 +34,7 @@ static int parse_integer(enum dtype dtype, const struct json_t *node, uint64_t *
     return number >= (is_signed(dtype) ? -end : 0) && number < end ? 0 : -EBADMSG;
 }
 
-static int store_number(enum dtype dtype, const struct json_t *node, uint8_t *to)
+int field_store_number(enum dtype dtype, const struct json_t *node, uint8_t *to)
 {
     double number = 0;
     uint64_t bits = 0;
@@ -85,7 +85,7 @@ static int store_array(const struct json_t *array, enum dtype dtype, uint8_t *to
     size_t bytes = dtype_bytes(dtype);
     int status = 0;
     for (size_t i = 0; !status && i < jsonx_count(array); i++)
-        status = store_number(dtype, jsonx_at(array, i), to + i * bytes);
+        status = field_store_number(dtype, jsonx_at(array, i), to + i * bytes);
     return status;
 }
 

@@ -25,6 +25,9 @@ int field_no_value(const struct loader_field *type, const struct shard *shard,
 
 /* field_numbers.c */
 
+/* Stores a JSON number or truth value as one of the type, unaligned. -EBADMSG without detail: it is
+ * of another type, or out of range. */
+int field_store_number(enum dtype dtype, const struct json_t *node, uint8_t *to);
 /* The values of an array; in the worker's scratch or in the stored field. */
 struct field_numbers {
     const uint8_t *data; /* unaligned */
