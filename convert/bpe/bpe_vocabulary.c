@@ -18,12 +18,17 @@ static bool is_printable(unsigned byte)
     return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
 }
 
-/* Writes the UTF-8 form of the character that stands for a byte. */
-static void write_byte_character(unsigned byte, char text[3])
+/* Fills code_of[byte] with the character that stands for the byte, below CHARACTER_CODE_END. */
+static void fill_code_of(uint16_t code_of[256])
 {
-    unsigned code = byte, others = 0;
-    for (unsigned b = 0; b <= byte; b++)
-        code = is_printable(b) ? b : 0x100 + others++;
+    uint16_t others = 0;
+    for (unsigned byte = 0; byte < 256; byte++)
+        code_of[byte] = (uint16_t)(is_printable(byte) ? byte : 0x100u + others++);
+}
+
+/* Writes the UTF-8 form of a character below CHARACTER_CODE_END. */
+static void write_character(unsigned code, char text[3])
+{
     size_t at = 0;
     if (code >= 0x80)
         text[at++] = (char)(0xc0 | code >> 6);
@@ -34,10 +39,11 @@ static void write_byte_character(unsigned byte, char text[3])
 /* Fills byte_of[code]; -1: the character stands for no byte. */
 static void fill_byte_of(int16_t byte_of[CHARACTER_CODE_END])
 {
+    uint16_t code_of[256];
+    fill_code_of(code_of);
     memset(byte_of, 0xff, CHARACTER_CODE_END * sizeof *byte_of);
-    unsigned others = 0;
     for (unsigned byte = 0; byte < 256; byte++)
-        byte_of[is_printable(byte) ? byte : 0x100 + others++] = (int16_t)byte;
+        byte_of[code_of[byte]] = (int16_t)byte;
 }
 
 int bpe_builder_init(struct bpe_builder *builder, struct err *err)
@@ -68,10 +74,12 @@ int bpe_builder_find(const struct bpe_builder *builder, const char *what, int64_
 
 int bpe_builder_set_bytes(const struct bpe_builder *builder, const char *what)
 {
+    uint16_t code_of[256];
     int status = 0;
+    fill_code_of(code_of);
     for (unsigned byte = 0; byte < 256 && !status; byte++) {
         char name[3];
-        write_byte_character(byte, name);
+        write_character(code_of[byte], name);
         status = bpe_builder_find(builder, what, ERR_NO_OFFSET, name, &builder->bpe->bytes[byte]);
     }
     return status;
