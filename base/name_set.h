@@ -1,8 +1,8 @@
 /*
  * name_set — a set of names, numbered in the order of their addition.
  *
- * Names are compared as bytes. Zero-initialize. Owner thread, but any may read while none adds.
- * Memory: the names, and 24 to 40 bytes each.
+ * Names are compared as bytes. Zero-initialize. One thread adds names; once it is done, any thread
+ * may look them up. Memory: the names, and 24 to 40 bytes each.
  */
 #ifndef MILLRACE_BASE_NAME_SET_H
 #define MILLRACE_BASE_NAME_SET_H

@@ -45,7 +45,7 @@ int options_check(const struct convert_options *options, struct err *err)
     if (!options->source || !options->source[0] || !options->target || !options->target[0])
         return reject(err, "the source or target is missing", "two paths");
     if (options->keep_order && options->shuffle)
-        return reject(err, "the order cannot be kept and shuffled", "one of both");
+        return reject(err, "the order cannot be kept and shuffled", "one of them");
     if (options->resume && options->force)
         return reject(err, "--resume cannot be combined with --force", "one of them");
     if (options->jpeg == CONVERT_JPEG_REENCODE && options->quality > 100)

@@ -124,9 +124,9 @@ extern const struct source_ops source_shards_ops, source_table_ops, source_text_
     source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
- * to the options with fraction 0, and sets keep_order for a source that keeps its order.
- *  -ENOTSUP names an unsupported format. -EINVAL: the folders are
- * ambiguous, or conflict with the splits in options. */
+ * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
+ * names an unsupported format. -EINVAL: the folders are ambiguous, or conflict with the splits in
+ * options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
 /* Returns the first match in the table, or NULL. */
