@@ -57,7 +57,8 @@ static const struct option option_rows[] = {
      .max = 100},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the shuffle and of the split"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "auto",
-     "auto: keep the order of tars and datasets, shuffle photos and other files; shuffle; keep",
+     "auto: keep the order of tars, zips and datasets, shuffle photos and other files; shuffle; "
+     "keep",
      order_choices},
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "the same as --order keep"},
     {"split", 0, OPTION_LIST, AT(split), "NAME=PART,...",
@@ -308,13 +309,14 @@ const struct verb verb_convert_dataset = {
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
         "metadata.csv or metadata.jsonl, a text file, a folder of text files, a dataset (to change "
-        "the size of its shards), a tar of samples, a folder of tars, or a pattern of tars "
-        "('a-{0..9}.tar', 'a-*.tar'). If SRC holds split "
+        "the size of its shards), a tar of samples, compressed or not, a zip, a folder of these, "
+        "or "
+        "a pattern ('a-{0..9}.tar', 'a-*.tar.gz'). If SRC holds split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "
-        "counted. DST must be outside SRC. Samples are shuffled with a seed, except those of tars "
-        "and datasets, which keep their order, keys and fields. The same "
+        "counted. DST must be outside SRC. Samples are shuffled with a seed, except those of tars, "
+        "zips and datasets, which keep their order, keys and fields. The same "
         "input gives the same bytes for any number of threads. By default, photos get restart "
         "markers, so that training decodes only the part that a crop needs. They add about 1 "
         "% to the size; pixels and metadata do not change, and progressive photos become "

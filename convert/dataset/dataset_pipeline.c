@@ -29,12 +29,18 @@ struct slot {
 
 struct worker {
     struct pipeline *pipeline;
+    struct source_reader reader;
     struct item_encoder *encoder;
+    struct source_sample samples[RUN_ITEMS_MAX]; /* of a run; otherwise only the first is used */
     pthread_t thread;
 };
 
 struct pipeline {
     const struct source *source;
+    /* A sequential source: its only reader, and the lock for claiming a run and reading it, taken
+     * before mutex. */
+    struct source_reader reader;
+    pthread_mutex_t reading;
     uint64_t next_items[CONVERT_SPLITS_MAX];
     /* Guards the positions, bytes_in_flight, waiting_count, stop, and the slots' done. */
     pthread_mutex_t mutex;
@@ -105,18 +111,64 @@ static void finish_run(struct pipeline *pipeline, uint64_t first, uint64_t count
     pthread_mutex_unlock(&pipeline->mutex);
 }
 
+static void read_item(struct source_reader *reader, struct pipeline_item *item,
+                      struct source_sample *sample)
+{
+    if (!item->is_stored)
+        item->status = item_read(reader, &item->item, sample, &item->err);
+}
+
+static void encode_item(struct worker *worker, struct pipeline_item *item,
+                        const struct source_sample *sample)
+{
+    if (!item->is_stored && !item->status)
+        item->status =
+            item_encode(worker->encoder, &item->item, sample, &item->encoded, &item->err);
+}
+
+/* Claims a run and reads its items before another worker claims the next one. Only the encoding is
+ * parallel. */
+static uint64_t claim_and_read_run(struct worker *worker, uint64_t *ret_first)
+{
+    struct pipeline *pipeline = worker->pipeline;
+    pthread_mutex_lock(&pipeline->reading);
+    uint64_t count = claim_run(pipeline, ret_first);
+    for (uint64_t i = 0; i < count; i++)
+        read_item(&pipeline->reader, &slot_at(pipeline, *ret_first + i)->item, &worker->samples[i]);
+    pthread_mutex_unlock(&pipeline->reading);
+    return count;
+}
+
+static void encode_run(struct worker *worker, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        encode_item(worker, &slot_at(worker->pipeline, first + i)->item, &worker->samples[i]);
+        if (worker->samples[i].data.capacity_bytes > PIPELINE_KEEP_BYTES_MAX)
+            str_deinit(&worker->samples[i].data);
+    }
+}
+
+static void read_and_encode_run(struct worker *worker, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        struct pipeline_item *item = &slot_at(worker->pipeline, first + i)->item;
+        read_item(&worker->reader, item, &worker->samples[0]);
+        encode_item(worker, item, &worker->samples[0]);
+    }
+}
+
 static void *run_worker(void *context)
 {
     struct worker *worker = context;
     struct pipeline *pipeline = worker->pipeline;
+    bool is_sequential = pipeline->source->ops->is_sequential;
     uint64_t first, count;
-    while ((count = claim_run(pipeline, &first)) > 0) {
-        for (uint64_t position = first; position < first + count; position++) {
-            struct pipeline_item *item = &slot_at(pipeline, position)->item;
-            if (!item->is_stored)
-                item->status =
-                    item_encode(worker->encoder, &item->item, &item->encoded, &item->err);
-        }
+    while ((count = is_sequential ? claim_and_read_run(worker, &first)
+                                  : claim_run(pipeline, &first)) > 0) {
+        if (is_sequential)
+            encode_run(worker, first, count);
+        else
+            read_and_encode_run(worker, first, count);
         finish_run(pipeline, first, count);
     }
     return NULL;
@@ -125,21 +177,28 @@ static void *run_worker(void *context)
 static void init_synchronization(struct pipeline *pipeline)
 {
     pthread_mutex_init(&pipeline->mutex, NULL);
+    pthread_mutex_init(&pipeline->reading, NULL);
     pthread_cond_init(&pipeline->slots_freed, NULL);
     thread_cond_init(&pipeline->item_done);
 }
 
 static int start_workers(struct pipeline *pipeline, struct io *io, struct err *err)
 {
-    for (unsigned i = 0; i < pipeline->workers_count; i++) {
+    bool is_sequential = pipeline->source->ops->is_sequential;
+    int status =
+        is_sequential ? source_reader_open(pipeline->source, io, &pipeline->reader, err) : 0;
+    for (unsigned i = 0; i < pipeline->workers_count && !status; i++) {
         struct worker *worker = &pipeline->workers[i];
         worker->pipeline = pipeline;
-        int status = item_encoder_open(io, pipeline->source, &worker->encoder, err);
-        if (status)
-            return status;
+        if (!is_sequential)
+            status = source_reader_open(pipeline->source, io, &worker->reader, err);
+        if (!status)
+            status = item_encoder_open(pipeline->source, &worker->encoder, err);
     }
+    if (status)
+        return status;
     for (unsigned i = 0; i < pipeline->workers_count; i++) {
-        int status = thread_start(&pipeline->workers[i].thread, run_worker, &pipeline->workers[i]);
+        status = thread_start(&pipeline->workers[i].thread, run_worker, &pipeline->workers[i]);
         if (status)
             return err_errno(err, status, "could not start a thread");
         pipeline->threads_count = i + 1;
@@ -208,6 +267,14 @@ void pipeline_release(struct pipeline *pipeline)
     pthread_mutex_unlock(&pipeline->mutex);
 }
 
+static void free_worker(struct worker *worker)
+{
+    item_encoder_close(worker->encoder);
+    source_reader_close(&worker->reader);
+    for (int i = 0; i < RUN_ITEMS_MAX; i++)
+        str_deinit(&worker->samples[i].data);
+}
+
 void pipeline_close(struct pipeline *pipeline)
 {
     if (!pipeline)
@@ -219,11 +286,13 @@ void pipeline_close(struct pipeline *pipeline)
     for (unsigned i = 0; i < pipeline->threads_count; i++)
         pthread_join(pipeline->workers[i].thread, NULL);
     for (unsigned i = 0; pipeline->workers && i < pipeline->workers_count; i++)
-        item_encoder_close(pipeline->workers[i].encoder);
+        free_worker(&pipeline->workers[i]);
+    source_reader_close(&pipeline->reader);
     for (uint64_t i = 0; pipeline->slots && i < pipeline->slots_count; i++)
         encoded_item_deinit(&pipeline->slots[i].item.encoded);
     pthread_cond_destroy(&pipeline->item_done);
     pthread_cond_destroy(&pipeline->slots_freed);
+    pthread_mutex_destroy(&pipeline->reading);
     pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->workers);
     free(pipeline->slots);

@@ -13,21 +13,17 @@
 
 struct item_encoder {
     const struct source *source;
-    struct source_reader reader;
     struct image_encoder *images;
-    struct source_sample sample;
 };
 
-int item_encoder_open(struct io *io, const struct source *source, struct item_encoder **ret_encoder,
+int item_encoder_open(const struct source *source, struct item_encoder **ret_encoder,
                       struct err *err)
 {
     struct item_encoder *encoder = calloc(1, sizeof *encoder);
     if (!encoder)
         return err_set(err, -ENOMEM, "out of memory for an encoder");
     encoder->source = source;
-    int status = source_reader_open(source, io, &encoder->reader, err);
-    if (!status)
-        status = image_encoder_open(source->options, &encoder->images, err);
+    int status = image_encoder_open(source->options, &encoder->images, err);
     if (status)
         item_encoder_close(encoder);
     else
@@ -40,8 +36,6 @@ void item_encoder_close(struct item_encoder *encoder)
     if (!encoder)
         return;
     image_encoder_close(encoder->images);
-    source_reader_close(&encoder->reader);
-    str_deinit(&encoder->sample.data);
     free(encoder);
 }
 
@@ -106,10 +100,9 @@ static int encode_image_field(struct item_encoder *encoder, const struct image_f
     return 0;
 }
 
-static int encode_field(struct item_encoder *encoder, const struct sample_field *field,
-                        struct encoded_item *out, struct err *err)
+static int encode_field(struct item_encoder *encoder, const char *data,
+                        const struct sample_field *field, struct encoded_item *out, struct err *err)
 {
-    char *data = encoder->sample.data.data;
     const struct image_file file = {data + field->at, field->bytes, data + field->path_at};
     char extension[SHARD_EXTENSION_BYTES_MAX];
     size_t start = out->data.bytes;
@@ -123,16 +116,11 @@ static int encode_field(struct item_encoder *encoder, const struct sample_field 
 }
 
 static int encode(struct item_encoder *encoder, const struct source_item *item,
-                  struct encoded_item *out, struct err *err)
+                  const struct source_sample *sample, struct encoded_item *out, struct err *err)
 {
-    struct source_sample *sample = &encoder->sample;
-    str_clear(&sample->data);
-    sample->fields_count = 0;
-    int status = encoder->source->ops->read(&encoder->reader, item, sample, err);
-    if (!status && str_status(&sample->data))
-        status = err_set(err, -ENOMEM, "out of memory for a sample");
+    int status = 0;
     for (uint32_t i = 0; i < sample->fields_count && !status; i++)
-        status = encode_field(encoder, &sample->fields[i], out, err);
+        status = encode_field(encoder, sample->data.data, &sample->fields[i], out, err);
     if (status || item->class_number == SOURCE_NO_CLASS)
         return status;
     size_t start = out->data.bytes;
@@ -141,11 +129,20 @@ static int encode(struct item_encoder *encoder, const struct source_item *item,
 }
 
 int item_encode(struct item_encoder *encoder, const struct source_item *item,
-                struct encoded_item *out, struct err *err)
+                const struct source_sample *sample, struct encoded_item *out, struct err *err)
 {
     str_clear(&out->data);
     out->fields_count = 0;
     out->jpegs = (struct convert_jpeg_counts){0};
+    int status = encode(encoder, item, sample, out, err);
+    if (!status && str_status(&out->data))
+        status = err_set(err, -ENOMEM, "out of memory for a sample");
+    return status;
+}
+
+int item_read(struct source_reader *reader, const struct source_item *item,
+              struct source_sample *sample, struct err *err)
+{
     if (item->bytes > SOURCE_ITEM_BYTES_MAX) {
         err_set(err, -EFBIG, "the files of a sample are too large");
         err_at(err, item->key, ERR_NO_OFFSET);
@@ -153,8 +150,10 @@ int item_encode(struct item_encoder *encoder, const struct source_item *item,
         err_found(err, "%" PRIu64, item->bytes);
         return -EFBIG;
     }
-    int status = encode(encoder, item, out, err);
-    if (!status && str_status(&out->data))
+    str_clear(&sample->data);
+    sample->fields_count = 0;
+    int status = reader->source->ops->read(reader, item, sample, err);
+    if (!status && str_status(&sample->data))
         status = err_set(err, -ENOMEM, "out of memory for a sample");
     return status;
 }

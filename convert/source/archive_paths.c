@@ -15,7 +15,7 @@
 struct folder_listing {
     const struct convert_options *options;
     const char *folder; /* "" for the working directory */
-    const char *glob;   /* of names; NULL: all tars */
+    const char *glob;   /* of names; NULL: all tars and other archives */
     struct url_list *list;
     struct err *err;
 };
@@ -40,8 +40,9 @@ static int add_entry(void *context, const struct io_entry *entry)
 {
     const struct folder_listing *listing = context;
     char path[IO_PATH_BYTES_MAX];
-    bool is_taken = listing->glob ? fnmatch(listing->glob, entry->name, FNM_PERIOD) == 0
-                                  : str_ends_with_nocase(entry->name, ".tar");
+    bool is_taken = listing->glob
+                        ? fnmatch(listing->glob, entry->name, FNM_PERIOD) == 0
+                        : str_ends_with_nocase(entry->name, ".tar") || name_is_archive(entry->name);
     if (!is_taken || entry->kind != IO_ENTRY_FILE || name_is_hidden(entry->name) ||
         name_is_ignored(listing->options, entry->name))
         return 0;

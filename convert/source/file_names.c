@@ -112,12 +112,6 @@ const char *name_unsupported_format(const struct convert_options *options, const
         const char *end, *format;
     } formats[] = {
         {".tar", "a tar archive"},
-        {".tgz", "a tar archive"},
-        {".tar.gz", "a tar archive"},
-        {".tar.bz2", "a tar archive"},
-        {".tar.zst", "a tar archive"},
-        {".tar.xz", "a tar archive"},
-        {".zip", "a ZIP archive"},
         {".7z", "a 7z archive"},
         {".rar", "a RAR archive"},
         {".mds", "a Mosaic (MDS) dataset"},
@@ -175,19 +169,33 @@ const char *name_unsupported_format(const struct convert_options *options, const
         return "a dataset of shards";
     if (strstr(name, ".tfrecord-"))
         return "TFRecord";
+    if (name_is_archive(name))
+        return "an archive";
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
     return NULL;
 }
 
-bool name_is_list(const char *name)
+static bool ends_with_any(const char *name, const char *const *ends, size_t count)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    for (size_t i = 0; i < count; i++)
         if (str_ends_with_nocase(name, ends[i]))
             return true;
     return false;
+}
+
+bool name_is_list(const char *name)
+{
+    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+    return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_archive(const char *name)
+{
+    static const char *const ends[] = {".tar.gz", ".tgz",     ".tar.bz2", ".tbz2",    ".tar.xz",
+                                       ".txz",    ".tar.zst", ".tzst",    ".tar.lz4", ".zip"};
+    return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
 /* Advice on a format; NULL: unpack it. */
@@ -227,10 +235,9 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err,
-        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-        "these, a list (JSON Lines, CSV, TSV), uncompressed tars or a folder of them, a dataset, "
-        "a .txt file or a folder of them");
+        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+             "these, a list (JSON Lines, CSV, TSV), tars or zips or a folder of them, a dataset, "
+             "a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

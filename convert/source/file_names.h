@@ -23,6 +23,8 @@ bool extension_is_field(const struct convert_options *options, const char *exten
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
 /* .csv, .tsv, .jsonl and .ndjson: unsupported only among the files of a folder. */
 bool name_is_list(const char *name);
+/* Compressed tars and zips, by their names. */
+bool name_is_archive(const char *name);
 /* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */
 int reject_unsupported_format(const char *path, const char *format, struct err *err);
 

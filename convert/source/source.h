@@ -35,6 +35,7 @@ struct source_layout {
     bool has_text_files, has_other_files, has_folders;
     bool has_metadata; /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
     bool has_tars, has_dataset; /* tars are not other files; dataset.json */
+    bool has_archives;          /* compressed tars and zips, which are not other files */
     bool has_tokenizer;         /* --tokenizer was given */
 };
 
@@ -91,6 +92,9 @@ struct source_ops {
      * options do not change are copied without decoding them, and their extensions are kept. No
      * split folders. */
     bool is_ordered;
+    /* Items are read in increasing order of their numbers, by one reader; some may be skipped. They
+     * cannot be shuffled. */
+    bool is_sequential;
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
@@ -105,7 +109,7 @@ struct source_ops {
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
     /* Appends the item's unencoded fields, except the class, to the empty sample
      * (source_end_field). A source has at most SHARD_FIELDS_MAX extensions in total, with the
-     * class. Called from any thread, each with its own reader. Blocks. -ESTALE: the input has
+     * class. Called from any thread, each with its own reader, unless is_sequential. Blocks. -ESTALE: the input has
      * changed since it was listed; -EBADMSG: the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
@@ -120,8 +124,8 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_shards_ops, source_table_ops, source_text_ops,
-    source_classes_ops, source_files_ops;
+extern const struct source_ops source_archive_ops, source_shards_ops, source_table_ops,
+    source_text_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -155,11 +159,22 @@ void source_add_field(struct source_sample *sample, const char *extension, size_
 void source_end_field(struct source_sample *sample, const char *extension, size_t start,
                       const char *path);
 
+static inline bool source_layout_has_others(const struct source_layout *layout)
+{
+    return layout->has_text_files || layout->has_other_files || layout->has_folders;
+}
+
 /* A folder of shards or tars, and of nothing else. */
 static inline bool source_layout_has_shards(const struct source_layout *layout)
 {
-    return layout->has_dataset || (layout->has_tars && !layout->has_text_files &&
-                                   !layout->has_other_files && !layout->has_folders);
+    return layout->has_dataset ||
+           (layout->has_tars && !layout->has_archives && !source_layout_has_others(layout));
+}
+
+/* A folder of compressed tars or zips, perhaps with tars, and of nothing else. */
+static inline bool source_layout_has_archives(const struct source_layout *layout)
+{
+    return layout->has_archives && !source_layout_has_others(layout);
 }
 
 /* Splits from --split have nonzero fractions. */

@@ -87,6 +87,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_dataset = true;
     else if (format && str_ends_with_nocase(name, ".tar"))
         summary->layout.has_tars = true;
+    else if (format && name_is_archive(name))
+        summary->layout.has_archives = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
@@ -136,7 +138,8 @@ static int summarize(const struct probe *probe, const char *relative,
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
-        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout))
+        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
+        !source_layout_has_archives(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -299,12 +302,36 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     const char *format = name_unsupported_format(options, options->source);
     bool is_list = format && name_is_list(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_list && *ret_ops != &source_shards_ops)
+    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
         format = "a JSON array";
     free(head.data);
     return *ret_ops ? 0 : reject_unsupported_format(options->source, format, probe->err);
+}
+
+/* By the names: a pattern may match archives, compressed or not. */
+static int choose_pattern_source(const struct probe *probe, const struct source_ops **ret_ops)
+{
+    struct url_list paths = {0};
+    int status = archive_paths_list(probe->io, probe->options, &paths, probe->err);
+    *ret_ops = &source_shards_ops;
+    for (size_t i = 0; i < paths.count; i++)
+        if (name_is_archive(paths.urls[i]))
+            *ret_ops = &source_archive_ops;
+    url_list_deinit(&paths);
+    return status;
+}
+
+static int check_order(const struct probe *probe, const struct source_ops *ops)
+{
+    return ops->is_sequential && probe->options->shuffle
+               ? reject_folders(probe,
+                                "compressed tars and zips cannot be shuffled: they are read "
+                                "in order",
+                                "--order shuffle",
+                                "convert without it, then convert the result with it")
+               : 0;
 }
 
 static int check_columns(const struct probe *probe, const struct source_ops *ops)
@@ -321,10 +348,8 @@ static int choose(const struct probe *probe, const struct source_ops **ret_ops)
     struct folder_summary root = {0};
     struct io_stat info;
     int status = probe->io->names->stat(probe->io, probe->options->source, &info, probe->err);
-    if (status == -ENOENT && archive_paths_is_pattern(probe->options->source)) {
-        *ret_ops = &source_shards_ops;
-        return 0;
-    }
+    if (status == -ENOENT && archive_paths_is_pattern(probe->options->source))
+        return choose_pattern_source(probe, ret_ops);
     if (status)
         return status;
     if (info.kind == IO_ENTRY_FILE)
@@ -344,5 +369,7 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
     int status = choose(&probe, ret_ops);
     if (!status && (*ret_ops)->is_ordered && !options->shuffle)
         options->keep_order = true;
+    if (!status)
+        status = check_order(&probe, *ret_ops);
     return status ? status : check_columns(&probe, *ret_ops);
 }

@@ -9,8 +9,9 @@
 #include "base/crc.h"
 #include "base/hash.h"
 #include "convert/source/archive_paths.h"
-#include "convert/source/file_names.h"
+#include "convert/source/field_choice.h"
 #include "convert/source/source.h"
+#include "convert/source/split_samples.h"
 #include "io/file_util.h"
 #include "shards/dataset/dataset.h"
 
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 /* Fields with more bytes between them, such as members that readers skip, are read separately. */
 enum { GAP_BYTES_MAX = 1 << 20 };
@@ -28,7 +28,7 @@ struct source_shard {
     struct shard_index *index;
     uint64_t file_bytes;
     struct io_identity identity;
-    bool takes_field[SHARD_FIELDS_MAX]; /* by the index's field number */
+    struct field_choice choice;
 };
 
 struct shards_source {
@@ -114,42 +114,8 @@ static int reject_tokens(const struct convert_options *options, struct err *err)
     return -ENOTSUP;
 }
 
-static bool is_listed(const struct convert_options *options, const char *extension)
-{
-    for (size_t i = 0; i < options->fields.count; i++) {
-        const char *text = options->fields.items[i];
-        text += text[0] == '.';
-        bool is_jpeg = strcasecmp(text, "jpg") == 0 || strcasecmp(text, "jpeg") == 0;
-        if (strcasecmp(text, extension) == 0 ||
-            (is_jpeg && (strcmp(extension, "jpg") == 0 || strcmp(extension, "jpeg") == 0)))
-            return true;
-    }
-    return options->fields.count == 0;
-}
-
-/* The globs of --ignore are compared with ".EXT" here, as in '*.json'. */
-static void choose_fields(const struct convert_options *options, struct source_shard *shard)
-{
-    for (uint32_t i = 0; i < shard_index_fields(shard->index); i++) {
-        char name[SHARD_EXTENSION_BYTES_MAX + 1];
-        const char *extension = shard_index_extension(shard->index, i);
-        snprintf(name, sizeof name, ".%s", extension);
-        shard->takes_field[i] = is_listed(options, extension) && !name_is_ignored(options, name);
-    }
-}
-
-static uint64_t sample_bytes(const struct source_shard *shard, uint64_t sample)
-{
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < shard_index_fields(shard->index); i++) {
-        struct shard_field field;
-        shard_index_field(shard->index, sample, i, &field);
-        bytes += shard->takes_field[i] ? field.size_bytes : 0;
-    }
-    return bytes;
-}
-
-static int load_shard(struct io *io, struct source *source, uint64_t number, struct err *err)
+static int load_shard(struct io *io, struct source *source, uint64_t number,
+                      struct chosen_extensions *extensions, struct err *err)
 {
     struct shards_source *shards = source->state;
     struct source_shard *loaded = &shards->shards[number];
@@ -161,10 +127,15 @@ static int load_shard(struct io *io, struct source *source, uint64_t number, str
         loaded->index = shard->index;
         shard->index = NULL;
         loaded->file_bytes = shard->trailer.file_bytes;
-        choose_fields(source->options, loaded);
+        field_choice_make(source->options, loaded->index, &loaded->choice);
         for (uint64_t i = 0; i < shard_index_samples(loaded->index); i++)
-            source->bytes += sample_bytes(loaded, i);
+            source->bytes += field_choice_sample_bytes(&loaded->choice, loaded->index, i);
+        if (shard->is_plain_tar)
+            status = split_samples_check(loaded->index, shard->path, err);
     }
+    if (!status)
+        status = chosen_extensions_add(extensions, &loaded->choice, loaded->index,
+                                       source->options->source, err);
     shard_close(shard);
     return status;
 }
@@ -190,13 +161,6 @@ static int copy_classes(struct source *source, const struct dataset *dataset, st
                : err_set(err, -ENOMEM, "out of memory for class names");
 }
 
-static void hash_strings(struct hash_stream *hash, const struct convert_string_list *list)
-{
-    hash_stream_update(hash, &list->count, sizeof list->count);
-    for (size_t i = 0; i < list->count; i++)
-        hash_stream_update(hash, list->items[i], strlen(list->items[i]) + 1);
-}
-
 /* The samples by their shards' index CRCs, their classes, and the chosen fields. */
 static int identify(struct source *source, struct err *err)
 {
@@ -210,35 +174,9 @@ static int identify(struct source *source, struct err *err)
                            sizeof shards->shards[i].file_bytes);
     for (uint64_t i = 0; i < source->classes_count; i++)
         hash_stream_update(hash, source->classes[i], strlen(source->classes[i]) + 1);
-    hash_strings(hash, &source->options->fields);
-    hash_strings(hash, &source->options->ignore_globs);
+    field_choice_hash(source->options, hash);
     source->identity = hash_stream_64(hash);
     hash_stream_close(hash);
-    return 0;
-}
-
-static int check_fields_count(const struct source *source, struct err *err)
-{
-    const struct shards_source *shards = source->state;
-    char names[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
-    uint32_t count = 0;
-    for (uint64_t i = 0; i < shards->dataset->shards_count; i++)
-        for (uint32_t field = 0; field < shard_index_fields(shards->shards[i].index); field++) {
-            const char *name = shard_index_extension(shards->shards[i].index, field);
-            uint32_t at = 0;
-            while (at < count && strcmp(names[at], name) != 0)
-                at++;
-            if (at < count || !shards->shards[i].takes_field[field])
-                continue;
-            if (count == SHARD_FIELDS_MAX) {
-                err_set(err, -E2BIG, "there are more than %d different extensions",
-                        SHARD_FIELDS_MAX);
-                err_at(err, source->options->source, ERR_NO_OFFSET);
-                err_advise(err, "choose some with --fields EXT,EXT");
-                return -E2BIG;
-            }
-            strcpy(names[count++], name);
-        }
     return 0;
 }
 
@@ -254,6 +192,7 @@ static void log_source(const struct source *source)
 static int shards_open(struct io *io, struct source *source, struct err *err)
 {
     struct shards_source *shards = source->state = calloc(1, sizeof *shards);
+    struct chosen_extensions extensions = {0};
     if (!shards)
         return err_set(err, -ENOMEM, "out of memory for a source");
     int status = open_dataset(io, source->options, &shards->dataset, err);
@@ -268,12 +207,10 @@ static int shards_open(struct io *io, struct source *source, struct err *err)
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
         status = check_stop(source->options, err);
         if (!status)
-            status = load_shard(io, source, i, err);
+            status = load_shard(io, source, i, &extensions, err);
     }
     source->items_count = dataset->samples;
     source->was_shuffled = dataset->is_shuffled;
-    if (!status)
-        status = check_fields_count(source, err);
     if (!status)
         status = copy_classes(source, dataset, err);
     if (!status)
@@ -304,7 +241,8 @@ static void shards_describe(const struct source *source, uint64_t number, struct
     memcpy(item->key, key, bytes);
     item->key[bytes] = '\0';
     item->split = source_choose_split(source->options, item->key);
-    item->bytes = sample_bytes(&shards->shards[shard], sample);
+    item->bytes = field_choice_sample_bytes(&shards->shards[shard].choice,
+                                            shards->shards[shard].index, sample);
 }
 
 static void close_shard(struct source_reader *reader, struct open_shard *open)
@@ -370,31 +308,6 @@ static int check_crc(const struct shard_field *field, const char *data, const ch
     return -EBADMSG;
 }
 
-/* A sample's chosen fields, in the order of the index. */
-struct chosen_fields {
-    uint32_t count;
-    uint32_t numbers[SHARD_FIELDS_MAX];
-    struct shard_field fields[SHARD_FIELDS_MAX];
-    uint64_t begin, end, bytes; /* their range in the tar, and their total size */
-};
-
-static void find_fields(const struct source_shard *shard, uint64_t sample,
-                        struct chosen_fields *chosen)
-{
-    *chosen = (struct chosen_fields){.begin = UINT64_MAX};
-    for (uint32_t i = 0; i < shard_index_fields(shard->index); i++) {
-        struct shard_field *field = &chosen->fields[chosen->count];
-        shard_index_field(shard->index, sample, i, field);
-        if (!field->present || !shard->takes_field[i])
-            continue;
-        uint64_t end = field->data_offset + field->size_bytes;
-        chosen->begin = field->data_offset < chosen->begin ? field->data_offset : chosen->begin;
-        chosen->end = end > chosen->end ? end : chosen->end;
-        chosen->bytes += field->size_bytes;
-        chosen->numbers[chosen->count++] = i;
-    }
-}
-
 static int read_fields(struct source_reader *reader, const struct open_shard *open,
                        const struct source_shard *shard, const struct chosen_fields *chosen,
                        const char *key, struct source_sample *sample, struct err *err)
@@ -426,14 +339,10 @@ static int shards_read(struct source_reader *reader, const struct source_item *i
     struct open_shard *open = reader->state;
     uint64_t number, shard = dataset_locate(shards->dataset, item->number, &number);
     struct chosen_fields chosen;
-    find_fields(&shards->shards[shard], number, &chosen);
+    field_choice_find(&shards->shards[shard].choice, shards->shards[shard].index, number, &chosen);
     int status = switch_shard(reader, open, shard, err);
-    if (!status && chosen.count == 0) {
-        status = err_set(err, -EBADMSG, "a sample has none of the chosen fields");
-        err_at(err, open->path, ERR_NO_OFFSET);
-        err_found(err, "the key %.200s", item->key);
-        err_advise(err, "skip such samples with --on-error skip");
-    }
+    if (!status)
+        status = chosen_fields_check(&chosen, open->path, item->key, err);
     return status
                ? status
                : read_fields(reader, open, &shards->shards[shard], &chosen, item->key, sample, err);

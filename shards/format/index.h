@@ -83,6 +83,8 @@ const char *shard_index_key(const struct shard_index *index, uint64_t sample, ui
 void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_t field,
                        struct shard_field *ret_field);
 
+struct member_name;
+
 /* Add samples in file order, each followed by its fields. */
 struct shard_index_builder;
 int shard_index_builder_open(struct shard_index_builder **ret_builder, struct err *err);
@@ -98,8 +100,15 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
  * `field`, not from the data. block_crc32c must have an entry for each block of the field. */
 int shard_index_builder_add_location(struct shard_index_builder *builder, const char *extension,
                                      const struct shard_field *field, struct err *err);
+/* Adds a member of an archive at this location: to the last sample if the keys are equal, else to
+ * a new one. Returns the errors of both. */
+int shard_index_builder_add_member(struct shard_index_builder *builder,
+                                   const struct member_name *name, const struct shard_field *field,
+                                   struct err *err);
 /* Drops the last sample with its fields; at most once per sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
+/* "" if there is none. Valid until the next sample. */
+const char *shard_index_builder_last_key(const struct shard_index_builder *builder);
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder);
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder);
 /* Appends the unpadded index to out; *ret_fields is for the trailer. Fields are sorted in byte

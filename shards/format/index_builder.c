@@ -4,6 +4,7 @@
 #include "base/crc.h"
 #include "shards/format/index.h"
 #include "shards/format/index_layout.h"
+#include "shards/format/member_name.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -89,6 +90,7 @@ void shard_index_builder_drop_sample(struct shard_index_builder *builder)
     const struct builder_sizes *before_sample = &builder->before_sample;
     assert(builder->samples > 0 && builder->key_ends.bytes > before_sample->key_ends_bytes);
     builder->keys.bytes = before_sample->keys_bytes;
+    builder->keys.data[builder->keys.bytes] = '\0';
     builder->key_ends.bytes = before_sample->key_ends_bytes;
     builder->rows.bytes = before_sample->rows_bytes;
     builder->blocks.bytes = before_sample->blocks_bytes;
@@ -176,6 +178,21 @@ int shard_index_builder_add_field(struct shard_index_builder *builder, const cha
                      : shard_index_builder_add_location(builder, extension, &field, err);
     str_deinit(&blocks);
     return status;
+}
+
+const char *shard_index_builder_last_key(const struct shard_index_builder *builder)
+{
+    return builder->samples > 0 ? builder->keys.data + builder->before_sample.keys_bytes : "";
+}
+
+int shard_index_builder_add_member(struct shard_index_builder *builder,
+                                   const struct member_name *name, const struct shard_field *field,
+                                   struct err *err)
+{
+    int status = strcmp(shard_index_builder_last_key(builder), name->key) == 0
+                     ? 0
+                     : shard_index_builder_begin_sample(builder, name->key, err);
+    return status ? status : shard_index_builder_add_location(builder, name->extension, field, err);
 }
 
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)

@@ -35,7 +35,6 @@ struct tar_walk {
     uint64_t window_offset, window_bytes;
     struct shard_index_builder *builder;
     struct str crcs; /* CRCs of the current member: one u32 per block */
-    char key[SHARD_KEY_BYTES_MAX];
     bool is_partial;
     struct err *err;
 };
@@ -132,16 +131,8 @@ static int handle_member_error(struct tar_walk *walk, const struct tar_member *m
 static int add_field(struct tar_walk *walk, const struct tar_member *member,
                      const struct member_name *name)
 {
-    int status = 0;
     uint32_t crc = 0;
-    if (strcmp(walk->key, name->key) != 0) {
-        status = shard_index_builder_begin_sample(walk->builder, name->key, walk->err);
-        if (status)
-            return handle_member_error(walk, member, status);
-        strcpy(walk->key, name->key);
-    }
-    if (walk->options->with_crcs)
-        status = compute_crcs(walk, member, &crc);
+    int status = walk->options->with_crcs ? compute_crcs(walk, member, &crc) : 0;
     if (status)
         return status;
     struct shard_field field = {.data_offset = member->data_offset,
@@ -149,7 +140,7 @@ static int add_field(struct tar_walk *walk, const struct tar_member *member,
                                 .crc32c = crc,
                                 .has_crc = walk->options->with_crcs,
                                 .block_crc32c = (const uint8_t *)walk->crcs.data};
-    status = shard_index_builder_add_location(walk->builder, name->extension, &field, walk->err);
+    status = shard_index_builder_add_member(walk->builder, name, &field, walk->err);
     return status ? handle_member_error(walk, member, status) : 0;
 }
 
@@ -197,17 +188,18 @@ static int file_too_small(const struct tar_walk *walk)
  * current one is complete. */
 static void salvage_samples(struct tar_walk *walk, const struct tar_scanner *scanner)
 {
+    const char *key = shard_index_builder_last_key(walk->builder);
     struct member_name name;
     struct err ignored;
     bool is_field = false, has_sample = shard_index_builder_samples(walk->builder) > 0;
     bool is_next = scanner->is_truncated &&
                    member_name_split(str_text(&scanner->name), &name, &is_field, &ignored) == 0 &&
-                   is_field && strcmp(walk->key, name.key) != 0;
+                   is_field && strcmp(key, name.key) != 0;
     if (is_next) {
         err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", name.key);
     } else if (has_sample) {
+        err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", key);
         shard_index_builder_drop_sample(walk->builder);
-        err_advise(walk->err, "sample \"%.150s\" and everything after it are left out", walk->key);
     } else {
         err_advise(walk->err, "the whole file is left out");
     }

@@ -1,0 +1,228 @@
+#!/usr/bin/env bash
+# `millrace convert dataset` of compressed tars and zips: the same dataset as of the uncompressed
+# tar. Other tools compress them.
+. "$(dirname "$0")/lib.sh"
+export XDG_CACHE_HOME=$scratch/.cache
+
+"$RENDER_SHAPES" --count 6 --side 40 photos >/dev/null
+mkdir members
+number=0
+for photo in photos/*/*.jpg; do
+  number=$((number + 1))
+  cp "$photo" "members/$(printf %05d "$number").jpg"
+  printf 'the caption of photo %d, é' "$number" >"members/$(printf %05d "$number").txt"
+done
+head -c 3000000 /dev/urandom | base64 >members/90000.large # longer than the buffers
+mkdir members/folder.d
+printf 'y' >members/folder.d/c.unknown
+printf 'z' >members/.hidden.txt
+printf '' >members/99999.empty
+tar --sort=name -cf a.tar -C members .
+formats=(gz bz2 xz zst lz4)
+millrace convert dataset a.tar expected --jpeg keep --shard-samples 20 --quiet >/dev/null
+
+# convert SRC DST [OPTION...]
+convert() { millrace convert dataset "$@" --jpeg keep --shard-samples 20 --quiet >/dev/null; }
+# compress FORMAT: a.tar to a.tar.FORMAT; 1 if the tool is missing.
+compress() {
+  [[ ! -e a.tar.$1 ]] || return 0
+  case $1 in
+    gz) gzip -c a.tar ;;
+    bz2) command -v bzip2 >/dev/null && bzip2 -c a.tar ;;
+    xz) command -v xz >/dev/null && xz -0 -c a.tar ;;
+    zst) command -v zstd >/dev/null && zstd -q -c a.tar ;;
+    lz4) command -v lz4 >/dev/null && lz4 -q -c a.tar ;;
+  esac >compressed && mv compressed "a.tar.$1"
+}
+# refuse SRC TEXT...: its conversion fails with these texts and leaves nothing.
+refuse() {
+  local text source=$1
+  shift
+  same "$(status_of millrace convert dataset "$source" refused --jpeg keep)" 1 "$source"
+  for text in "$@"; do contains "$(cat errors)" "$text"; done
+  one_line <(tail -1 errors)
+  [[ ! -e refused ]]
+}
+
+a_compressed_tar_gives_the_dataset_of_the_tar() {
+  local format count=0
+  for format in "${formats[@]}"; do
+    compress "$format" || continue
+    count=$((count + 1))
+    for workers in 1 4; do
+      rm -rf found
+      convert "a.tar.$format" found -j $workers
+      for shard in expected/*.tar; do cmp "$shard" "found/${shard#*/}"; done
+    done
+  done
+  ((count > 1)) || fail "only $count formats were tested"
+  cp a.tar.gz recognized-by-content
+  convert recognized-by-content content
+  cmp expected/shard-000000.tar content/shard-000000.tar
+}
+
+a_zip_gives_the_dataset_of_its_tar() {
+  need_python
+  "$python" - <<'PY'
+import os, zipfile
+for name, method in ("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(name + ".zip", "w", method) as z:
+        z.writestr("__MACOSX/._00001.jpg", b"x")
+        for root, folders, files in os.walk("members"):
+            folders.sort()
+            for file in sorted(files):
+                path = os.path.join(root, file)
+                z.write(path, os.path.relpath(path, "members"))
+PY
+  tar -cf zip.tar -C members --no-recursion $("$python" -c 'import zipfile
+print(*(n for n in zipfile.ZipFile("stored.zip").namelist() if n[0] != "_"))')
+  convert zip.tar of-tar
+  for name in stored deflated; do
+    convert $name.zip $name
+    for shard in of-tar/*.tar; do cmp "$shard" "$name/${shard#*/}"; done
+  done
+  if command -v zip >/dev/null; then
+    (cd members && zip -q -X ../by-zip.zip -@) < <(tar tf zip.tar)
+    convert by-zip.zip by-zip
+    for shard in of-tar/*.tar; do cmp "$shard" "by-zip/${shard#*/}"; done
+  fi
+}
+
+archives_are_named_by_folders_patterns_and_globs() {
+  mkdir in
+  local i
+  for i in 1 2 3; do tar --sort=name -cf in/$i.tar -C members --transform "s,^,$i/," .; done
+  cp -r in plain
+  gzip in/1.tar in/2.tar # one of them is not compressed
+  convert plain of-plain
+  convert in a
+  convert 'in/*' b
+  convert "in/1.tar.gz::in/2.tar.gz::in/3.tar" c
+  for other in a b c; do
+    for shard in of-plain/*.tar; do cmp "$shard" "$other/${shard#*/}"; done
+  done
+  cp members/00001.jpg in
+  refuse in "an archive"
+}
+
+gzip_members_and_padding_are_read() {
+  for part in 1 100000 200001; do # members whose boundaries are anywhere
+    { head -c $part a.tar | gzip -1; tail -c +$((part + 1)) a.tar | gzip -9; printf '' | gzip; head -c 3000 /dev/zero; } >joined.tar.gz
+    rm -rf found
+    convert joined.tar.gz found
+    cmp expected/shard-000001.tar found/shard-000001.tar
+  done
+  compress gz
+  { cat a.tar.gz; printf junk; } >junk.tar.gz
+  refuse junk.tar.gz "other data after its end" junk.tar.gz
+}
+
+# Either the same dataset, or an error that names the file.
+damage_never_gives_another_dataset() {
+  need_python
+  local format bytes at expected
+  for format in "${formats[@]}" zip; do
+    if [[ $format == zip ]]; then
+      "$python" -c 'import zipfile, tarfile
+t = tarfile.open("a.tar")
+z = zipfile.ZipFile("a.tar.zip", "w", zipfile.ZIP_DEFLATED)
+for m in t:
+    if m.isfile(): z.writestr(m.name, t.extractfile(m).read())
+z.close()'
+      expected=of-zip
+      convert a.tar.zip of-zip
+    else
+      expected=expected
+      compress "$format" || continue
+    fi
+    bytes=$(stat -c %s "a.tar.$format")
+    for at in 0 5 $((RANDOM % bytes)) $((RANDOM % bytes)) $((RANDOM % bytes)) $((bytes / 2)) $((bytes - 6)) $((bytes - 1)); do
+      head -c $at "a.tar.$format" >"cut.tar.$format"
+      rm -rf found
+      echo "$format cut at $at" >case
+      if convert "cut.tar.$format" found 2>errors; then fail "$(cat case)"; fi
+      contains "$(cat errors)" "cut.tar.$format"
+      [[ ! -e found/dataset.json ]]
+      "$python" - "a.tar.$format" "flip.tar.$format" $at <<'PY'
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[int(sys.argv[3])] ^= 0x10
+open(sys.argv[2], "wb").write(data)
+PY
+      echo "$format changed at $at" >case
+      rm -rf found
+      if convert "flip.tar.$format" found 2>errors; then
+        for shard in $expected/*.tar; do cmp "$shard" "found/${shard#*/}" || fail "$(cat case)"; done
+      else
+        contains "$(cat errors)" "flip.tar.$format"
+        [[ ! -e found/dataset.json ]]
+      fi
+    done
+  done
+}
+
+hostile_and_unsuitable_archives_are_refused() {
+  printf 'only text' | gzip >text.gz
+  refuse text.gz "decompress it" text.gz
+  printf 'PK\003\004 no zip at all' >no.zip
+  refuse no.zip no.zip
+  tar -cf - -T /dev/null | gzip >empty.tar.gz
+  refuse empty.tar.gz "no files"
+  compress gz
+  same "$(status_of millrace convert dataset a.tar.gz refused --order shuffle)" 2
+  contains "$(cat errors)" "cannot be shuffled"
+  mkdir jpg txt
+  printf a >jpg/1.jpg
+  printf b >jpg/2.jpg
+  printf c >txt/1.txt
+  tar -cf apart.tar -C jpg 1.jpg 2.jpg -C ../txt 1.txt
+  refuse apart.tar "lie apart" apart.tar
+  gzip -k apart.tar
+  refuse apart.tar.gz "lie apart" apart.tar.gz
+  if command -v bsdtar >/dev/null; then
+    bsdtar --format zip --options zip:encryption=zipcrypt --passphrase x -cf secret.zip -C jpg 1.jpg
+    refuse secret.zip encrypted 1.jpg
+  fi
+  need_python
+  "$python" - <<'PY'
+import gzip, zipfile
+with zipfile.ZipFile("latin.zip", "w") as z: # a name that is not UTF-8
+    z.writestr("caf_.txt", b"x")
+data = open("latin.zip", "rb").read().replace(b"caf_", b"caf\xe9")
+open("latin.zip", "wb").write(data)
+with zipfile.ZipFile("bomb.zip", "w", zipfile.ZIP_DEFLATED) as z: # 1.5 GiB of zeros
+    with z.open("a.bin", "w", force_zip64=True) as f:
+        for _ in range(96): f.write(bytes(16 << 20))
+PY
+  refuse bomb.zip "too large"
+  same "$(status_of millrace convert dataset latin.zip latin)" 0
+  contains "$(tar tf latin/shard-000000.tar)" 'caf'
+}
+
+a_killed_conversion_resumes() {
+  compress xz || skip "no xz"
+  local i pid
+  convert a.tar.xz whole
+  for i in 0 1; do
+    rm -rf killed
+    MILLRACE_FAULT=commit:delay=20ms "$MILLRACE" convert dataset a.tar.xz killed --jpeg keep --shard-samples 20 --quiet >/dev/null 2>&1 &
+    pid=$!
+    until [[ -e killed/shard-00000$i.tar ]]; do kill -0 $pid; sleep 0.01; done
+    kill -KILL $pid
+    wait $pid 2>/dev/null || :
+    convert a.tar.xz killed --resume
+    diff -r whole killed
+  done
+  rm -rf killed
+  MILLRACE_FAULT=commit:delay=20ms "$MILLRACE" convert dataset a.tar.xz killed --jpeg keep --shard-samples 20 --quiet >/dev/null 2>&1 &
+  pid=$!
+  until [[ -e killed/shard-000000.tar ]]; do kill -0 $pid; sleep 0.01; done
+  kill -KILL $pid
+  wait $pid 2>/dev/null || :
+  gzip -c a.tar >a.tar.xz # other bytes under the same name
+  same "$(status_of millrace convert dataset a.tar.xz killed --jpeg keep --shard-samples 20 --resume)" 1
+}
+
+run_cases a_compressed_tar_gives_the_dataset_of_the_tar a_zip_gives_the_dataset_of_its_tar \
+  archives_are_named_by_folders_patterns_and_globs gzip_members_and_padding_are_read \
+  damage_never_gives_another_dataset hostile_and_unsuitable_archives_are_refused a_killed_conversion_resumes
