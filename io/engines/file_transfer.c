@@ -16,6 +16,8 @@
 #include <unistd.h>
 
 /* Values of io_file.direct other than descriptor + 1. */
+enum { WRITEBACK_BYTES_MIN = 256 << 10 /* for less, a system call is not worth it */ };
+
 enum {
     DIRECT_UNKNOWN = 0,
     DIRECT_NONE = -1,    /* transfers use the page cache and keep their bytes there */
@@ -179,10 +181,22 @@ static bool drops_cache(const struct io_request *request)
            atomic_load_explicit(&request->file->direct, memory_order_relaxed) == DIRECT_DROPPED;
 }
 
+/* Outputs are made durable soon. The disk then writes while the caller computes, instead of during
+ * the fsync. A failure has no effect: the fsync reports write errors. */
+static void start_writeback(const struct file_transfer *transfer)
+{
+    const struct io_request *request = transfer->request;
+    if (transfer->direct_fd < 0)
+        sync_file_range(request->file->fd, (off_t)request->offset, (off_t)request->bytes,
+                        SYNC_FILE_RANGE_WRITE);
+}
+
 static enum file_progress finish(struct file_transfer *transfer, ssize_t result)
 {
     if (transfer->moved_bytes > 0 && drops_cache(transfer->request))
         drop_cached_blocks(transfer);
+    if (result >= WRITEBACK_BYTES_MIN && transfer->request->kind == IO_WRITE)
+        start_writeback(transfer);
     transfer->request->result = result;
     return FILE_DONE;
 }

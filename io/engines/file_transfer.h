@@ -19,7 +19,8 @@
  * Everything else goes through the page cache: unaligned memory, mostly cached files, file systems
  * without O_DIRECT, and the rest of a request after a call that moved no whole block (at the file's
  * end, or if O_DIRECT is rejected). If a file cannot be opened with O_DIRECT, IO_NOREUSE reads drop
- * their bytes from the page cache, and kernel read-ahead is off.
+ * their bytes from the page cache, and kernel read-ahead is off. After a large write to the page
+ * cache, the kernel is asked to start writing to disk.
  *
  * Threads: a transfer has one owner; any thread may open a file's direct descriptor.
  */
