@@ -7,12 +7,14 @@
 #include "cli/core/storage.h"
 #include "cli/verbs/verbs.h"
 #include "convert/dataset/dataset.h"
+#include "convert/source/standard_input.h"
 #include "io/file_util.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct convert_dataset_args {
     struct common_args common;
@@ -217,6 +219,26 @@ static int print_result(const struct convert_result *result, const char *target,
     return output_end_report(&output, common->json, common->quiet, err);
 }
 
+static int read_standard_input(struct io *io, struct standard_input *input,
+                               struct convert_options *options, struct err *err)
+{
+    log_line(options->log, LOG_INFO, "copying standard input to a temporary file next to %s",
+             options->target);
+    int status = standard_input_copy(input, io, STDIN_FILENO, options->target, options->stop, err);
+    options->source = input->path;
+    return status;
+}
+
+/* The path of the copy means nothing to the user. */
+static void name_standard_input(const struct standard_input *input, struct err *err)
+{
+    size_t bytes = input->path ? strlen(input->path) : 0;
+    if (bytes == 0 || !err || strncmp(err->path, input->path, bytes) != 0)
+        return;
+    memmove(err->path + 1, err->path + bytes, strlen(err->path + bytes) + 1);
+    err->path[0] = '-';
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_dataset_args *args = invocation->args;
@@ -248,6 +270,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .progress_context = invocation->console,
     };
     struct convert_result result = {0};
+    struct standard_input input = {0};
     struct io *io = NULL;
     int status = parse_splits(&args->split, &options, err);
     if (!status)
@@ -268,15 +291,21 @@ static int run(const struct invocation *invocation, struct err *err)
         goto out;
     options.stop = signals_install();
     signals_ignore_sigpipe();
-    progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
-    status = convert_dataset(io, &options, &result, err);
-    progress_end(invocation->console);
+    if (strcmp(options.source, "-") == 0)
+        status = read_standard_input(io, &input, &options, err);
+    if (!status) {
+        progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
+        status = convert_dataset(io, &options, &result, err);
+        progress_end(invocation->console);
+    }
+    name_standard_input(&input, err);
     if (status == -EINTR && result.is_resumable)
         status = EXIT_STOPPED;
     else if (!status)
         status = print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE,
                               &args->common, err);
 out:
+    standard_input_remove(&input);
     io_close(io);
     return status;
 }
@@ -310,8 +339,10 @@ const struct verb verb_convert_dataset = {
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
         "metadata.csv or metadata.jsonl, a text file, a folder of text files, a dataset (to change "
         "the size of its shards), a tar of samples, compressed or not, a zip, a folder of these, "
-        "or "
-        "a pattern ('a-{0..9}.tar', 'a-*.tar.gz'). If SRC holds split "
+        ""
+        "a pattern ('a-{0..9}.tar', 'a-*.tar.gz'), or \"-\" for standard input, which is first "
+        "copied "
+        "to a temporary file next to DST. If SRC holds split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "
