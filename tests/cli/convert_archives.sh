@@ -110,7 +110,7 @@ standard_input_is_converted() {
   cmp expected/shard-000001.tar from-stdin/shard-000001.tar
   gzip -c a.tar | millrace convert dataset - from-pipe --jpeg keep --shard-samples 20 --quiet >/dev/null
   cmp expected/shard-000001.tar from-pipe/shard-000001.tar
-  head -c 50000 a.tar | millrace convert dataset - refused 2>errors && fail "truncated"
+  head -c 2000000 a.tar | millrace convert dataset - refused 2>errors && fail "truncated"
   contains "$(tail -1 errors)" "truncated"
   contains "$(tail -1 errors)" ": - at "
   same "$(find . -maxdepth 1 -name '*stdin*' -o -maxdepth 1 -name 'refused*')" ./from-stdin
