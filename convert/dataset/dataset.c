@@ -12,6 +12,7 @@
 #include "convert/dataset/dataset_journal.h"
 #include "convert/dataset/dataset_options.h"
 #include "convert/dataset/dataset_target.h"
+#include "image/pipeline/check.h"
 #include "io/file_util.h"
 #include "io/path_within.h"
 
@@ -257,6 +258,28 @@ static void fill_result(const struct conversion *conversion, uint64_t start_ns,
     }
 }
 
+/* Boxes and masks next to an image do not follow it. */
+static void warn_of_scaled_images(const struct conversion *conversion)
+{
+    const struct convert_options *options = conversion->options;
+    bool are_scaled = options->max_side > 0 && (options->jpeg == CONVERT_JPEG_REENCODE ||
+                                                options->store == CONVERT_STORE_RAW);
+    for (uint32_t i = 0; are_scaled && i < conversion->outputs_count; i++) {
+        const struct output *output = &conversion->outputs[i];
+        for (uint32_t field = 0; field < output->fields_count; field++) {
+            const char *name = output->fields[field];
+            if (strcmp(name, "cls") == 0 || strcmp(name, "txt") == 0 ||
+                (is_image_extension(name) && !strchr(name, '.')))
+                continue;
+            log_line(options->log, LOG_WARN,
+                     "--max-side has scaled images, but not field %s: masks, boxes and keypoints "
+                     "in it do not match the images any more",
+                     name);
+            return;
+        }
+    }
+}
+
 static void log_splits(const struct conversion *conversion)
 {
     const struct convert_options *options = conversion->options;
@@ -318,6 +341,8 @@ int convert_dataset(struct io *io, const struct convert_options *options,
         status = commit(&conversion, err);
     if (!status)
         fill_result(&conversion, start_ns, ret_result);
+    if (!status)
+        warn_of_scaled_images(&conversion);
     else if (is_prepared)
         clean_up(&conversion);
     if (status)

@@ -75,6 +75,12 @@ static bool keeps_image(const struct source *source, const struct image_file *fi
             image_kind_of(file->data, file->bytes) != IMAGE_JPEG);
 }
 
+/* A PNG next to the sample's image, such as seg.png, is a mask: its values are no colors. */
+static bool may_be_mask(const char *extension, const char *type)
+{
+    return strchr(extension, '.') && strcmp(type, "png") == 0;
+}
+
 /* Encodes an image, and changes the last part of the extension only if the format changes. */
 static int encode_image_field(struct item_encoder *encoder, const struct image_file *file,
                               char extension[SHARD_EXTENSION_BYTES_MAX], struct encoded_item *out,
@@ -84,7 +90,7 @@ static int encode_image_field(struct item_encoder *encoder, const struct image_f
     char *dot = strrchr(extension, '.'), *last = dot ? dot + 1 : extension;
     strcpy(type, strcmp(last, "jpeg") == 0 ? "jpg" : last);
     strcpy(stored, type);
-    if (keeps_image(encoder->source, file, type)) {
+    if (keeps_image(encoder->source, file, type) || may_be_mask(extension, type)) {
         str_add(&out->data, file->data, file->bytes);
         return 0;
     }

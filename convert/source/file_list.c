@@ -67,17 +67,17 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
 {
     const struct convert_options *options = listing->source->options;
     char extension[SHARD_EXTENSION_BYTES_MAX];
-    const char *name = entry->name, *dot = strrchr(name, '.');
-    name_write_extension(name, extension);
+    const char *name = entry->name, *text = name_find_extension(options, name);
+    extension_normalize(text ? text : "", extension);
     bool is_field = listing->list->is_text ? str_ends_with_nocase(name, ".txt")
                                            : extension_is_field(options, extension);
     *type = '\0';
     if (entry->kind != IO_ENTRY_FILE)
         snprintf(type, bytes, "not a regular file");
-    else if (!dot || !dot[1])
+    else if (!text || !text[0])
         snprintf(type, bytes, "no extension");
     else if (!is_field)
-        snprintf(type, bytes, "%.60s", dot);
+        snprintf(type, bytes, ".%.59s", text);
     else if (!listing->list->is_text && depth < sample_depth(listing))
         snprintf(type, bytes, "next to the %s folders",
                  depth == 0 && source_has_split_folders(options) ? "split" : "class");
@@ -96,6 +96,7 @@ void listed_file_set(struct listed_file *file, const struct io_stat *info)
 
 static int add_file(struct listing *listing, const char *relative)
 {
+    const struct convert_options *options = listing->source->options;
     struct file_list *list = listing->list;
     struct io_stat info;
     char path[IO_PATH_BYTES_MAX];
@@ -109,7 +110,7 @@ static int add_file(struct listing *listing, const char *relative)
         .name_at = list->names.bytes,
         .class_number = listing->class_number,
         .base_at = (uint16_t)(base - relative),
-        .dot_at = (uint16_t)(strrchr(base, '.') - relative),
+        .dot_at = (uint16_t)(name_find_extension(options, base) - 1 - relative),
     };
     listed_file_set(&file, &info);
     str_add(&list->names, relative, strlen(relative) + 1);

@@ -20,7 +20,7 @@ struct listed_file {
     uint64_t name_at;              /* offset in names */
     uint64_t bytes, identity_hash; /* when listed; identity_hash: of its io_identity */
     uint32_t class_number;
-    uint16_t base_at, dot_at; /* offsets in the name: base name, its last dot */
+    uint16_t base_at, dot_at; /* offsets in the name: base name, dot of its extension */
 };
 
 /* Sets size and identity. */

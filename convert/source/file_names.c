@@ -67,7 +67,7 @@ bool name_is_ignored(const struct convert_options *options, const char *relative
     return false;
 }
 
-static void normalize_extension(const char *text, char extension[SHARD_EXTENSION_BYTES_MAX])
+void extension_normalize(const char *text, char extension[SHARD_EXTENSION_BYTES_MAX])
 {
     size_t i = 0;
     for (; text[i] && i + 1 < SHARD_EXTENSION_BYTES_MAX; i++)
@@ -80,7 +80,7 @@ static void normalize_extension(const char *text, char extension[SHARD_EXTENSION
 void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX])
 {
     const char *dot = strrchr(name, '.');
-    normalize_extension(dot ? dot + 1 : "", extension);
+    extension_normalize(dot ? dot + 1 : "", extension);
 }
 
 static bool is_listed_field(const struct convert_options *options, const char *extension)
@@ -88,11 +88,23 @@ static bool is_listed_field(const struct convert_options *options, const char *e
     for (size_t i = 0; i < options->fields.count; i++) {
         char field[SHARD_EXTENSION_BYTES_MAX];
         const char *text = options->fields.items[i];
-        normalize_extension(text + (text[0] == '.'), field);
+        extension_normalize(text + (text[0] == '.'), field);
         if (strcmp(field, extension) == 0)
             return true;
     }
     return false;
+}
+
+const char *name_find_extension(const struct convert_options *options, const char *name)
+{
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    const char *last = strrchr(name, '.');
+    for (const char *dot = strchr(name, '.'); dot && dot != last; dot = strchr(dot + 1, '.')) {
+        extension_normalize(dot + 1, extension);
+        if (is_listed_field(options, extension))
+            return dot + 1;
+    }
+    return last ? last + 1 : NULL;
 }
 
 bool extension_is_field(const struct convert_options *options, const char *extension)

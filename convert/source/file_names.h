@@ -15,7 +15,12 @@ bool name_is_reserved(const char *name);
 bool name_is_readme(const char *name, bool txt_is_data);
 /* Whether --ignore matches. relative: path below the source. */
 bool name_is_ignored(const struct convert_options *options, const char *relative);
-/* The stored form of a name's extension: lowercase, "jpeg" as "jpg", truncated if too long. */
+/* Returns the extension within a name, after its dot: what follows the last dot, or all of a field
+ * of options->fields with dots (seg.png). NULL: the name has no dot. */
+const char *name_find_extension(const struct convert_options *options, const char *name);
+/* The stored form of an extension: lowercase, "jpeg" as "jpg", truncated if too long. */
+void extension_normalize(const char *text, char extension[SHARD_EXTENSION_BYTES_MAX]);
+/* The stored form of what follows the last dot. */
 void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
 bool extension_is_field(const struct convert_options *options, const char *extension);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions

@@ -21,7 +21,7 @@ struct folder_source {
 static void write_extension(const struct file_list *list, uint64_t file,
                             char extension[SHARD_EXTENSION_BYTES_MAX])
 {
-    name_write_extension(file_list_name(list, file), extension);
+    extension_normalize(file_list_name(list, file) + list->files[file].dot_at + 1, extension);
 }
 
 /* Returns the i-th byte of a file's key. */
@@ -55,8 +55,8 @@ static int compare_files(const void *a, const void *b, void *context)
     int order = compare_keys(list, left, right);
     if (order)
         return order;
-    name_write_extension(list->names.data + left->name_at, left_extension);
-    name_write_extension(list->names.data + right->name_at, right_extension);
+    extension_normalize(list->names.data + left->name_at + left->dot_at + 1, left_extension);
+    extension_normalize(list->names.data + right->name_at + right->dot_at + 1, right_extension);
     order = strcmp(left_extension, right_extension);
     return order ? order
                  : strcmp(list->names.data + left->name_at, list->names.data + right->name_at);
@@ -137,6 +137,54 @@ static int check_has_photo(struct folder_source *folder, uint64_t item, struct e
     return status;
 }
 
+/* Whether an item has this key. */
+static bool has_item(const struct folder_source *folder, uint64_t items,
+                     const struct listed_file *key)
+{
+    uint64_t low = 0, high = items;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int order =
+            compare_keys(&folder->list, &folder->list.files[folder->first_files[middle]], key);
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* Rejects a.seg.png next to a.jpg, unless the user lists the fields: it may be a's mask, or a photo
+ * of its own. */
+static int check_apart(const struct folder_source *folder, uint64_t items, uint64_t file,
+                       struct err *err)
+{
+    const struct file_list *list = &folder->list;
+    struct listed_file key = list->files[file];
+    const char *name = file_list_name(list, file), *end = name + key.dot_at;
+    char extension[SHARD_EXTENSION_BYTES_MAX];
+    write_extension(list, file, extension);
+    bool is_png = strcmp(extension, "png") == 0;
+    for (const char *dot = strchr(name + key.base_at, '.'); is_png && dot && dot < end;
+         dot = strchr(dot + 1, '.')) {
+        key.dot_at = (uint16_t)(dot - name);
+        if (!has_item(folder, items, &key))
+            continue;
+        extension_normalize(dot + 1, extension);
+        err_set(err, -EINVAL, "an image may be a mask of the sample next to it, or another sample");
+        err_at(err, name, ERR_NO_OFFSET);
+        err_found(err, "also a sample \"%.*s\"", (int)key.dot_at, name);
+        err_advise(err,
+                   "list the fields: --fields jpg,%.60s makes it a field of that sample, --fields "
+                   "jpg,png another sample",
+                   extension);
+        return -EINVAL;
+    }
+    return 0;
+}
+
 static int group_files(struct folder_source *folder, uint64_t *ret_items, struct err *err)
 {
     struct file_list *list = &folder->list;
@@ -210,6 +258,9 @@ static int folder_open(struct io *io, struct source *source, struct err *err)
     for (uint64_t item = 0;
          item < source->items_count && !status && source->options->fields.count == 0; item++)
         status = check_has_photo(folder, item, err);
+    for (uint64_t file = 0;
+         file < folder->list.count && !status && source->options->fields.count == 0; file++)
+        status = check_apart(folder, source->items_count, file, err);
     if (!status)
         status = unmatched_reject(&folder->list, source->options, err);
     if (!status && source_has_split_folders(source->options))

@@ -193,9 +193,33 @@ gpt2_tokens_need_the_vocabulary() {
   same "$(tar xOf tokens/shard-000000.tar tokens-00000000.npy | tail -c 8 | od -An -tu2 | xargs)" "15496 995 198 50256"
 }
 
+masks_next_to_photos_are_fields_if_listed() {
+  need_python
+  mkdir masks
+  cp photos/ring/0001.jpg masks/a.jpg
+  cp photos/ring/0002.jpg masks/a.b.jpg # a photo of its own
+  "$python" - masks/a.seg.png <<'PY'
+import struct, sys, zlib
+chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+rows = b"".join(b"\0" + bytes(x // 8 % 3 for x in range(40)) for _ in range(40))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0)) +
+                              chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+PY
+  same "$(status_of millrace convert dataset masks refused)" 2
+  contains "$(cat errors)" "a.seg.png"
+  contains "$(cat errors)" "--fields jpg,seg.png"
+  [[ ! -e refused ]]
+  millrace convert dataset masks raw --fields jpg,seg.png --store raw --max-side 20 --quiet >/dev/null 2>warnings
+  same "$(tar tf raw/shard-000000.tar | sort | xargs)" "a.ppm a.seg.png a_b.ppm"
+  tar xOf raw/shard-000000.tar a.seg.png | cmp - masks/a.seg.png
+  contains "$(cat warnings)" "not field seg.png"
+  millrace convert dataset masks apart --fields jpg,png --quiet >/dev/null
+  same "$(tar tf apart/shard-000000.tar | sort | xargs)" "a.jpg a_b.jpg a_seg.png"
+}
+
 run_cases any_number_of_threads_gives_the_same_bytes splits_partition_the_photos \
   json_reports_what_was_done on_error_stops_or_skips_a_broken_photo a_stopped_conversion_names_the_command_to_resume \
   a_folder_of_splits_becomes_one_dataset_per_split unmatched_files_are_listed_and_can_be_ignored \
   a_target_inside_the_source_is_refused a_full_disk_is_reported_once_with_advice \
   concurrent_conversions_into_one_folder_are_refused \
-  impossible_options_are_wrong_usage gpt2_tokens_need_the_vocabulary
+  impossible_options_are_wrong_usage gpt2_tokens_need_the_vocabulary masks_next_to_photos_are_fields_if_listed
