@@ -178,11 +178,12 @@ static int invalid_input(const struct shard_writer *writer, struct err *err, con
 }
 
 /* Accepts only keys that all readers parse the same way: no dots in the base name, no parts that
- * readers skip. */
+ * readers skip; and that stay below the folder into which a tar is unpacked. */
 static bool key_is_valid(const char *key)
 {
     const char *slash = strrchr(key, '/'), *base = slash ? slash + 1 : key;
-    if (key[0] == '/' || !base[0] || strchr(base, '.'))
+    if (key[0] == '/' || !base[0] || strchr(base, '.') || strncmp(key, "../", 3) == 0 ||
+        strstr(key, "/../"))
         return false;
     for (const unsigned char *at = (const unsigned char *)key; *at; at++)
         if (*at < 0x20 || *at == 0x7f)
@@ -193,8 +194,10 @@ static bool key_is_valid(const char *key)
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err)
 {
     if (!key_is_valid(key))
-        return invalid_input(writer, err, "bad key of a sample", key,
-                             "a relative path without control characters, no dot in its last part");
+        return invalid_input(
+            writer, err, "bad key of a sample", key,
+            "a relative path without \"..\" and control characters, no dot in its last "
+            "part");
     int status = shard_index_builder_begin_sample(writer->builder, key, err);
     if (status)
         return status;

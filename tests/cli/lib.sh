@@ -91,11 +91,12 @@ drop_cached() {
   [[ $(cached_pages "$1"/*.tar) == 0 ]] || skip "files exist only in the page cache here"
 }
 
+before_case() { :; } # a script may define it; runs in the case's shell
 run_cases() {
   local name status failed=0
   for name in "$@"; do
     echo "[ RUN      ] $name"
-    (set -e; "$name")
+    (set -e; before_case "$name"; "$name")
     status=$?
     case $status in
       0) echo "[       OK ] $name" ;;
