@@ -230,3 +230,40 @@ int png_probe(const void *data, size_t bytes, struct png_traits *ret_traits)
                                       .interlaced = decoder.interlaced};
     return 0;
 }
+
+/* ---- Encoding. ---- */
+
+int png_encode_palette(const uint8_t *indexes, uint32_t width, uint32_t height,
+                       const uint8_t (*rgba)[4], uint32_t colors_count, struct str *out,
+                       struct err *err)
+{
+    struct spng_ctx *codec = spng_ctx_new(SPNG_CTX_ENCODER);
+    struct spng_ihdr header = {
+        .width = width, .height = height, .bit_depth = 8, .color_type = SPNG_COLOR_TYPE_INDEXED};
+    struct spng_plte palette = {.n_entries = colors_count};
+    struct spng_trns opacity = {.n_type3_entries = colors_count};
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < colors_count; i++) {
+        palette.entries[i] =
+            (struct spng_plte_entry){.red = rgba[i][0], .green = rgba[i][1], .blue = rgba[i][2]};
+        opacity.type3_alpha[i] = rgba[i][3];
+    }
+    int code = codec ? spng_set_option(codec, SPNG_ENCODE_TO_BUFFER, 1) : SPNG_EMEM;
+    if (!code)
+        code = spng_set_ihdr(codec, &header);
+    if (!code)
+        code = spng_set_plte(codec, &palette);
+    if (!code)
+        code = spng_set_trns(codec, &opacity);
+    if (!code)
+        code = spng_encode_image(codec, indexes, (size_t)width * height, SPNG_FMT_PNG,
+                                 SPNG_ENCODE_FINALIZE);
+    void *png = code ? NULL : spng_get_png_buffer(codec, &bytes, &code);
+    if (png)
+        str_add(out, png, bytes);
+    free(png);
+    spng_ctx_free(codec);
+    if (code == SPNG_EMEM || str_status(out))
+        return err_set(err, -ENOMEM, "not enough memory to encode a PNG");
+    return code ? err_set(err, -EINVAL, "cannot encode a PNG: %s", spng_strerror(code)) : 0;
+}

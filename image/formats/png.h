@@ -1,5 +1,6 @@
 /*
- * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence.
+ * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence. Encodes
+ * palette images.
  *
  * Gray of up to 8 bits becomes one channel, everything else RGB; 16-bit samples keep the upper 8
  * bits. An eXIf chunk is used only if it precedes the image data. Decoding stops after the
@@ -8,6 +9,7 @@
 #ifndef MILLRACE_IMAGE_FORMATS_PNG_H
 #define MILLRACE_IMAGE_FORMATS_PNG_H
 
+#include "base/str.h"
 #include "image/formats/pixels.h"
 #include "image/mask.h"
 
@@ -43,5 +45,11 @@ struct png_traits {
 };
 int png_probe(const void *data, size_t bytes,
               struct png_traits *ret_traits); /* -EBADMSG, -ENOMEM */
+
+/* Encodes rows of palette indexes below colors_count (1..256), one byte each, as a PNG; appends it
+ * to out. rgba: of each index. The same input and zlib give the same bytes. */
+int png_encode_palette(const uint8_t *indexes, uint32_t width, uint32_t height,
+                       const uint8_t (*rgba)[4], uint32_t colors_count, struct str *out,
+                       struct err *err);
 
 #endif

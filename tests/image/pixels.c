@@ -407,6 +407,48 @@ static void masks_are_as_stored(void **state)
     remove_cases(&cases);
 }
 
+/* Also with one color, and a single pixel; twice, for the same bytes. */
+static void palette_images_have_their_indexes_and_colors(void **state)
+{
+    (void)state;
+    enum { WIDTH = 300, HEIGHT = 7 };
+    static uint8_t indexes[WIDTH * HEIGHT], rgba[256][4];
+    const uint32_t shapes[][3] = {{WIDTH, HEIGHT, 256}, {WIDTH, HEIGHT, 3}, {1, 1, 1}};
+    for (int i = 0; i < 256; i++)
+        memcpy(rgba[i], (const uint8_t[]){(uint8_t)(3 * i), (uint8_t)i, 7, (uint8_t)(255 - i)}, 4);
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const uint32_t width = shapes[i][0], height = shapes[i][1];
+        struct png_decoder decoder = {0};
+        struct pixels_memory memory = {0};
+        struct pixels_info info;
+        struct pixels pixels;
+        struct image_mask mask;
+        struct str png = {0}, again = {0};
+        struct err err;
+        for (uint32_t at = 0; at < width * height; at++)
+            indexes[at] = (uint8_t)(at * 7 % shapes[i][2]);
+        const uint8_t(*colors)[4] = (const uint8_t(*)[4])rgba;
+        assert_ok(png_encode_palette(indexes, width, height, colors, shapes[i][2], &png, &err),
+                  &err);
+        assert_ok(png_encode_palette(indexes, width, height, colors, shapes[i][2], &again, &err),
+                  &err);
+        assert_int_equal(png.bytes, again.bytes);
+        assert_memory_equal(png.data, again.data, png.bytes);
+        assert_ok(png_begin(&decoder, png.data, png.bytes, "", &info, &err), &err);
+        assert_int_equal(info.width, width);
+        assert_int_equal(info.height, height);
+        assert_ok(png_decode_mask(&decoder, NULL, &memory, &mask, &err), &err);
+        assert_memory_equal(mask.data, indexes, (size_t)width * height);
+        assert_ok(png_begin(&decoder, png.data, png.bytes, "", &info, &err), &err);
+        assert_ok(png_decode_region(&decoder, NULL, &memory, &pixels, &err), &err);
+        for (uint32_t at = 0; at < width * height; at++)
+            assert_memory_equal(pixels.data + 3 * at, rgba[indexes[at]], 3);
+        free(memory.data);
+        str_deinit(&png);
+        str_deinit(&again);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +461,7 @@ int main(void)
         cmocka_unit_test(an_oversized_ppm_header_is_reported),
         cmocka_unit_test(a_ppm_crop_equals_the_png_crop),
         cmocka_unit_test(masks_are_as_stored),
+        cmocka_unit_test(palette_images_have_their_indexes_and_colors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
