@@ -4,8 +4,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/commands/augment_args.h"
-#include "cli/commands/read_fields.h"
 #include "cli/commands/read_mix.h"
+#include "cli/commands/read_page.h"
 #include "cli/commands/read_sink.h"
 #include "cli/commands/read_stop.h"
 #include "cli/commands/stage_advice.h"
@@ -13,6 +13,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
+#include "cli/report/read_fields.h"
 #include "cli/verbs/verbs.h"
 #include "io/faults/io_fault.h"
 #include "io/path_within.h"
@@ -34,7 +35,7 @@ struct read_args {
     bool flip, force, quality, cold;
     const char *keys, *key_order, *weights;
     uint64_t repeat;
-    const char *out, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
+    const char *out, *html, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
 
 static const char *const order_choices[] = {
@@ -144,7 +145,10 @@ static const struct option option_rows[] = {
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
      "write the fields of each sample as files, pixels as .ppm, windows as .npy; with --mix, "
      "samples of dataset N in its epoch E go to DIR/N-E"},
-    {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing files in DIR"},
+    {"html", 0, OPTION_TEXT, AT(html), "OUT", NULL,
+     "write a self-contained HTML page of the first 32 samples, or of --count of them, up to 1024, "
+     "and stop"},
+    {"force", 0, OPTION_FLAG, AT(force), .help = "replace existing files in DIR, or OUT"},
     {"cold", 0, OPTION_FLAG, AT(cold),
      .help = "drop the dataset's files from the page cache first"},
     {"page-cache", 0, OPTION_CHOICE, AT(page_cache), NULL, "auto",
@@ -174,6 +178,12 @@ static uint64_t choose_micro(uint64_t batch, uint64_t ranks)
     return micro;
 }
 
+/* Positions to read; 0: to the end of the epoch. */
+static uint64_t count_wanted(const struct read_args *args)
+{
+    return args->html && args->count == 0 ? READ_PAGE_SAMPLES_DEFAULT : args->count;
+}
+
 static bool wants_stop(const void *flag)
 {
     return atomic_load((const atomic_int *)flag);
@@ -194,7 +204,7 @@ static struct loader_options make_options(const struct invocation *invocation)
                                                   .repeat = args->repeat};
     options.epoch = (uint32_t)args->epoch;
     options.position = args->start;
-    options.positions_max = args->count;
+    options.positions_max = count_wanted(args);
     options.epochs_max = 1;
     options.drop_last = false;
     options.batching = (struct batching){
@@ -229,6 +239,8 @@ struct read_job {
     struct loader *loader;
     struct io *io;
     struct read_sink sink;
+    struct page_items page;
+    uint64_t page_bytes;
 };
 
 static int print_summary(const struct read_args *args, const struct read_job *job,
@@ -274,6 +286,10 @@ static int print_summary(const struct read_args *args, const struct read_job *jo
         jsonx_write_u64(json, "faults_count", io_fault_counts(job->io).hits);
     if (args->out)
         jsonx_write_u64(json, "files_count", sink->files_count);
+    if (args->html) {
+        jsonx_write_string(json, "page", args->html);
+        jsonx_write_u64(json, "written_bytes", job->page_bytes);
+    }
     bool to_stdout = args->print == READ_PRINT_NONE;
     if (!to_stdout && args->common.quiet) {
         output_abort(&output);
@@ -286,9 +302,10 @@ static int print_summary(const struct read_args *args, const struct read_job *jo
 static uint64_t estimate_samples(const struct read_args *args, const struct batching *batching,
                                  uint64_t samples)
 {
-    uint64_t positions_left = args->start < samples ? samples - args->start : 0;
-    if (args->count && args->count < positions_left)
-        positions_left = args->count;
+    uint64_t positions_left = args->start < samples ? samples - args->start : 0,
+             count = count_wanted(args);
+    if (count && count < positions_left)
+        positions_left = count;
     return (uint64_t)((double)positions_left * (double)batching_owned_count(batching) /
                       (double)batching_micros(batching));
 }
@@ -322,7 +339,7 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     struct read_stop stop = {.stop_flag = signals_install(),
                              .epoch = args->epoch,
                              .start = args->start,
-                             .count = args->count,
+                             .count = count_wanted(args),
                              .repeat_option = args->out && !args->force ? " --force" : "",
                              .is_step_complete = true};
     uint64_t samples = loader_shape(loader).samples,
@@ -382,6 +399,22 @@ static int check_usage(const struct read_args *args, const struct batching *batc
         err_advise(err, "remove one of the options");
         return EXIT_USAGE;
     }
+    if (args->html && choose_decode(args) != LOADER_IMAGE && choose_decode(args) != LOADER_RECORD) {
+        err_set(err, -EINVAL, "--html shows images and fields");
+        err_advise(err, "add --decode image or --field");
+        return EXIT_USAGE;
+    }
+    if (args->html && args->quality) {
+        err_set(err, -EINVAL, "--html shows samples, but --quality reads none");
+        err_advise(err, "remove one of the options");
+        return EXIT_USAGE;
+    }
+    if (args->html && args->count > READ_PAGE_SAMPLES_MAX) {
+        err_set(err, -EINVAL, "--html shows fewer samples");
+        err_expected(err, "--count: at most %d", READ_PAGE_SAMPLES_MAX);
+        err_found(err, "%" PRIu64, args->count);
+        return EXIT_USAGE;
+    }
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
@@ -421,6 +454,16 @@ static int open_out(const struct read_args *args, struct read_job *job, struct e
         status = -EINVAL;
     }
     return status;
+}
+
+static int open_page(struct read_job *job, const struct loader_options *options, struct err *err)
+{
+    const struct page_items_options page = {.loader = job->loader,
+                                            .fields = options->fields,
+                                            .fields_count = options->fields_count,
+                                            .shows_positions = true};
+    job->sink.page = &job->page;
+    return page_items_open(&job->page, &page, err);
 }
 
 static int run(const struct invocation *invocation, struct err *err)
@@ -464,14 +507,21 @@ static int run(const struct invocation *invocation, struct err *err)
     uint64_t began_ns = clock_now_ns();
     if (!status)
         status = loader_open(&options, &job.loader, err);
+    if (!status && args->html)
+        status = open_page(&job, &options, err);
     if (!status && args->quality) {
         status = print_quality(args, job.loader, err);
     } else if (!status) {
         status = read_all(invocation, job.loader, &options.batching, &limit, &job.sink, err);
         uint64_t elapsed_ns = clock_now_ns() - began_ns;
+        if (!status && args->html)
+            status = read_page_write(&job.page, &options, args->fields.items,
+                                     loader_shape(job.loader).samples, args->html, args->force,
+                                     &job.page_bytes, err);
         if (!status)
             status = print_summary(args, &job, elapsed_ns, err);
     }
+    page_items_close(&job.page);
     loader_close(job.loader);
     io_close(job.io);
     io_close(job.sink.io);
@@ -491,6 +541,7 @@ static const char *const examples[] = {
     "millrace read captions.tar --field 'caption={from: txt, decode: str}' --print json",
     "millrace read captions.tar --field "
     "'score={from: json, path: $.score, decode: f32, default: 0}' --print json",
+    "millrace read shards --decode image --flip --randaugment 2,9 --html augmented.html",
     "millrace read shards --keys keys.txt --print keys",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
@@ -515,7 +566,9 @@ const struct verb verb_read = {
         "own order. --quality divides the dataset into as many regions as a batch has samples, "
         "counts the regions that a batch touches, and compares the count with that of a full "
         "shuffle; it also does so for 16 consecutive batches together, which matter if the "
-        "dataset is sorted by class. See `millrace help formats` for the rules of --fault.",
+        "dataset is sorted by class. --html shows images with their labels, and the fields of "
+        "--field: masks, boxes and keypoints over the images, texts and numbers below. See "
+        "`millrace help formats` for the rules of --fault.",
     .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct read_args),

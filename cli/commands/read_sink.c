@@ -207,6 +207,8 @@ int read_sink_write(struct read_sink *sink, const struct batch *batch, struct er
     bool needs_names = sink->print != READ_PRINT_NONE || sink->folder;
     for (uint32_t i = 0; i < batch->items_count && !status; i++) {
         const struct batch_item *item = &batch->items[i];
+        if (sink->page && sink->page->count < READ_PAGE_SAMPLES_MAX)
+            status = page_items_add(sink->page, batch, i, err);
         if (item->skipped) {
             sink->skipped_count++;
             continue;
@@ -214,7 +216,7 @@ int read_sink_write(struct read_sink *sink, const struct batch *batch, struct er
         sink->set_digest += digest_set_term(item->ref);
         sink->sequence_digest += digest_sequence_term(batch->epoch, item->position, item->ref);
         sink->samples_count++;
-        if (needs_names)
+        if (!status && needs_names)
             status = set_sample_name(sink, item, err);
         if (!status && sink->print != READ_PRINT_NONE)
             status = print_item(sink, batch, i, err);

@@ -7,7 +7,8 @@
 
 #include "base/err.h"
 #include "base/str.h"
-#include "cli/commands/read_fields.h"
+#include "cli/commands/read_page.h"
+#include "cli/report/read_fields.h"
 #include "io/io.h"
 #include "loader/loader.h"
 
@@ -16,7 +17,7 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Set the first eight members and zero the others. Owner thread. */
+/* Set the first nine members and zero the others. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
@@ -25,8 +26,9 @@ struct read_sink {
     bool force;
     /* uses a folder per dataset and epoch, because keys may repeat */
     bool is_mix;
-    struct io *io;    /* backend of folder */
-    bool is_terminal; /* stdout is a terminal: formats keys with display.h */
+    struct io *io;           /* backend of folder */
+    bool is_terminal;        /* stdout is a terminal: formats keys with display.h */
+    struct page_items *page; /* takes the first READ_PAGE_SAMPLES_MAX samples; NULL: none */
 
     uint64_t samples_count, skipped_count, files_count;
     uint64_t set_digest, sequence_digest; /* as in sampler/sampler.h */

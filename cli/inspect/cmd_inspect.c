@@ -1,12 +1,14 @@
 /*
  * cmd_inspect — `millrace inspect PATH`: identifies a file or folder and summarizes its contents.
  */
+#include "cli/core/exit_status.h"
 #include "cli/core/output.h"
 #include "cli/core/path_kind.h"
 #include "cli/core/storage.h"
 #include "cli/inspect/inspect.h"
 #include "cli/report/page_dataset.h"
 #include "cli/report/page_run.h"
+#include "cli/report/read_fields.h"
 #include "cli/report/run_metrics.h"
 #include "cli/verbs/verbs.h"
 #include "io/file_util.h"
@@ -18,6 +20,7 @@
 struct inspect_args {
     struct common_args common;
     const char *html;
+    struct option_list fields;
     bool force, config;
 };
 
@@ -25,6 +28,9 @@ struct inspect_args {
 static const struct option option_rows[] = {
     {"html", 0, OPTION_TEXT, AT(html), "OUT",
      .help = "write a self-contained HTML page of a dataset, shard or run"},
+    {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
+     "with --html: show this field of samples drawn at random: text below the image, masks, boxes "
+     "and keypoints over it; SPEC: as of --field of read"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
     {"config", 0, OPTION_FLAG, AT(config),
      .help =
@@ -53,19 +59,27 @@ static int inspect_run(struct inspection *in, const char *path)
 }
 
 static int write_page(struct inspection *in, enum path_kind kind, const char *path,
-                      const struct inspect_args *args, const struct log *log)
+                      const struct inspect_args *args, const struct read_fields *fields,
+                      const struct log *log)
 {
+    const struct page_dataset_options options = {.path = path,
+                                                 .is_shard = kind == PATH_SHARD,
+                                                 .fields = fields->list,
+                                                 .fields_count = fields->count,
+                                                 .log = log};
     struct str page = {0};
     struct io *io = NULL;
     int status;
-    if (kind == PATH_RUN) {
+    if (kind == PATH_RUN && fields->count == 0) {
         status = page_run_build(in->io, path, log, &page, in->err);
     } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
-        status = page_dataset_build(in->io, path, kind == PATH_SHARD, &page, in->err);
+        status = page_dataset_build(in->io, &options, &page, in->err);
     } else {
-        status = err_set(in->err, -ENOTSUP, "cannot write a page of %s", path_kind_name(kind));
+        status = err_set(in->err, -ENOTSUP, "cannot write a page of %s%s",
+                         fields->count > 0 ? "fields of " : "", path_kind_name(kind));
         err_at(in->err, path, ERR_NO_OFFSET);
-        err_advise(in->err, "give a dataset, a shard or a run folder");
+        err_advise(in->err, fields->count > 0 ? "give a dataset or a shard"
+                                              : "give a dataset, a shard or a run folder");
     }
     if (!status)
         status = storage_open(args->html, NULL, &io, in->err);
@@ -121,6 +135,15 @@ static int print_config(struct inspection *in, const char *path, bool as_json)
     return status;
 }
 
+static int check_usage(const struct inspect_args *args, struct err *err)
+{
+    if (args->fields.count == 0 || (args->html && !args->config))
+        return 0;
+    err_set(err, -EINVAL, "--field is for a page");
+    err_advise(err, "add --html OUT, or use `millrace read --field`");
+    return -EINVAL;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct common_args *common = invocation->common;
@@ -128,10 +151,15 @@ static int run(const struct invocation *invocation, struct err *err)
     char path[IO_PATH_BYTES_MAX];
     enum path_kind kind;
     struct output output;
+    struct read_fields fields = {0};
     struct inspection in = {.json = &output.json,
                             .lists_shards = common->json || common->verbose,
                             .log = invocation->log,
                             .err = err};
+    if (check_usage(args, err) || read_fields_parse(&fields, &args->fields, err)) {
+        read_fields_deinit(&fields);
+        return EXIT_USAGE;
+    }
     int status = storage_open(invocation->positional[0], NULL, &in.io, err);
     if (!status && args->config) {
         status = print_config(&in, invocation->positional[0], common->json);
@@ -143,13 +171,14 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status) {
         output_begin(&output);
         jsonx_write_string(&output.json, "kind", path_kind_name(kind));
-        status = args->html ? write_page(&in, kind, path, args, invocation->log)
+        status = args->html ? write_page(&in, kind, path, args, &fields, invocation->log)
                             : inspect_kind(&in, kind, path);
         if (status)
             output_abort(&output);
         else
             status = output_end(&output, common->json, stdout, err);
     }
+    read_fields_deinit(&fields);
     io_close(in.io);
     return status;
 }
@@ -162,6 +191,7 @@ static const char *const examples[] = {
     "millrace inspect model.safetensors",
     "millrace inspect photos/ring/0001.jpg",
     "millrace inspect shards --html shards.html",
+    "millrace inspect captions.tar --html captions.html --field 'caption={from: txt, decode: str}'",
     "millrace inspect runs/a --html run.html",
     NULL,
 };
@@ -177,7 +207,8 @@ const struct verb verb_inspect = {
         "--html writes a page for a browser: for a dataset or shard, a contact sheet, sizes, "
         "classes, fields and shards (it reads the samples shown); for a run, curves over the "
         "steps, checkpoints and the configuration. A run is given as its folder or its "
-        "metrics.jsonl.",
+        "metrics.jsonl. Texts in txt are shown without --field; masks, boxes and keypoints need "
+        "it, because their numbers do not reveal what they mean.",
     .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct inspect_args),

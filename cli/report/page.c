@@ -89,14 +89,15 @@ void page_data_uri(struct str *out, const char *type, const void *data, size_t b
     }
 }
 
-void page_begin(struct str *out, const char *kind, const char *title)
+void page_begin(struct str *out, const char *kind, const char *verb, const char *title)
 {
     str_add_text(out, page_head);
     /* page.css has no character that HTML or XML would interpret */
     str_add_format(out, "<style>\n%s</style>\n<title>%s ", page_css, kind);
     page_element(out, "", title, "</title>\n</head>\n<body>\n<header><h1>");
     page_element(out, "", title, "</h1><p>");
-    page_element(out, "", kind, ", from millrace inspect</p></header>\n<main>\n");
+    page_element(out, "", kind, ", from millrace ");
+    page_element(out, "", verb, "</p></header>\n<main>\n");
 }
 
 void page_end(struct str *out)

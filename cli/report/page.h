@@ -1,7 +1,7 @@
 /*
  * page — builds a self-contained HTML page in a str.
  *
- *     page_begin(&out, "dataset", "shards/train");
+ *     page_begin(&out, "dataset", "inspect", "shards/train");
  *     page_table_begin(&out, "Shards", NULL, "Shards and their sizes", columns, 2);
  *     page_row_begin(&out);
  *     page_cell(&out, shard->url);
@@ -24,8 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* kind: one word; title: the path. */
-void page_begin(struct str *out, const char *kind, const char *title);
+/* kind: a word or two; verb: that writes the page; title: the path. */
+void page_begin(struct str *out, const char *kind, const char *verb, const char *title);
 void page_end(struct str *out);
 
 /* note: a sentence under the heading; NULL or "": none. */

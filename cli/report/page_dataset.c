@@ -3,6 +3,7 @@
 #include "base/json/jsonx.h"
 #include "cli/report/page.h"
 #include "cli/report/page_chart.h"
+#include "cli/report/page_items.h"
 #include "cli/report/page_sheet.h"
 #include "cli/report/page_tokens.h"
 #include "cli/report/page_values.h"
@@ -12,6 +13,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
     TEXTS_MAX = 6,
@@ -20,13 +22,21 @@ enum {
     SIDE_BINS_MAX = 40,
     SIDE_BINS_TARGET = 16,
     CLASS_NAME_BYTES_MAX = 256,
+    ITEMS_MAX = 48, /* samples with requested fields */
+    ITEMS_MICRO = 8,
+    ITEMS_SIDE_PIXELS = 320,
 };
 
+/* Name of the field with the stored image, besides the requested ones. */
+#define STORED_IMAGE "stored image"
+
 struct source {
+    const struct page_dataset_options *options;
     struct dataset *dataset; /* NULL for a shard */
-    const char *path;
     struct survey survey;
     struct page_sheet sheet;
+    struct loader *loader; /* of the requested fields; NULL: none are */
+    struct page_items items;
     struct str texts;
     uint64_t texts_count;
 };
@@ -93,6 +103,11 @@ static void show_samples(struct str *out, const struct source *source)
         str_add(out, sheet->figures.data, sheet->figures.bytes);
         str_add_text(out, "</div>\n");
         page_section_end(out);
+    }
+    if (source->items.count > 0) {
+        snprintf(note, sizeof note, "%" PRIu64 " of %" PRIu64 " samples, drawn at random.",
+                 source->items.count, loader_shape(source->loader).samples);
+        page_items_show(&source->items, "Samples", note, out);
     }
     if (source->texts_count > 0) {
         page_section_begin(out, "Samples of text", "The beginnings of evenly spaced members.");
@@ -279,7 +294,7 @@ static int show_options(struct str *out, const struct dataset *dataset, struct e
 
 static void show_all(struct str *out, const struct source *source)
 {
-    page_begin(out, source->dataset ? "dataset" : "shard", source->path);
+    page_begin(out, source->dataset ? "dataset" : "shard", "inspect", source->options->path);
     show_facts(out, source);
     show_samples(out, source);
     if (!text_layout(source))
@@ -288,21 +303,83 @@ static void show_all(struct str *out, const struct source *source)
     show_fields(out, &source->survey);
 }
 
-int page_dataset_build(struct io *io, const char *path, bool is_shard, struct str *out,
+/* ---- Requested fields. ---- */
+
+static bool has_images(const struct survey *survey)
+{
+    for (uint32_t i = 0; i < survey->fields_count; i++)
+        for (size_t e = 0; image_extensions[e]; e++)
+            if (strcmp(survey->fields[i].extension, image_extensions[e]) == 0)
+                return true;
+    return false;
+}
+
+static int open_items(struct io *io, struct source *source, struct err *err)
+{
+    const struct page_dataset_options *page = source->options;
+    struct loader_options options = loader_options_default();
+    struct loader_field fields[LOADER_FIELDS_MAX + 1];
+    memcpy(fields, page->fields, page->fields_count * sizeof fields[0]);
+    options.dataset = page->path;
+    options.io = io;
+    options.order = ORDER_FULL;
+    options.batching = (struct batching){.global = ITEMS_MAX, .micro = ITEMS_MICRO, .ranks = 1};
+    options.positions_max = ITEMS_MAX;
+    options.epochs_max = 1;
+    options.bad_policy = LOADER_BAD_SKIP;
+    options.bad_fraction_max = 1;
+    options.log = page->log;
+    options.decode = has_images(&source->survey) ? LOADER_IMAGE : LOADER_RECORD;
+    options.image.width = options.image.height = ITEMS_SIDE_PIXELS;
+    options.image.crop = crop_options_default(CROP_NONE);
+    options.fields = fields;
+    options.fields_count = page->fields_count;
+    if (options.decode == LOADER_IMAGE)
+        fields[options.fields_count++] =
+            (struct loader_field){.name = STORED_IMAGE, .from = options.image.field};
+    int status = loader_open(&options, &source->loader, err);
+    if (status)
+        return status;
+    struct page_items_options items = {.loader = source->loader,
+                                       .fields = page->fields,
+                                       .fields_count = page->fields_count,
+                                       .stored_image =
+                                           options.decode == LOADER_IMAGE ? STORED_IMAGE : NULL,
+                                       .side_pixels = ITEMS_SIDE_PIXELS};
+    return page_items_open(&source->items, &items, err);
+}
+
+static int read_items(struct io *io, struct source *source, struct err *err)
+{
+    const struct batch *batch;
+    int status = open_items(io, source, err);
+    while (!status && (status = loader_next(source->loader, &batch, err)) == LOADER_BATCH) {
+        status = 0;
+        for (uint32_t n = 0; n < batch->items_count && !status; n++)
+            status = page_items_add(&source->items, batch, n, err);
+        loader_release(source->loader, batch);
+    }
+    return status;
+}
+
+int page_dataset_build(struct io *io, const struct page_dataset_options *options, struct str *out,
                        struct err *err)
 {
-    struct source source = {.path = path};
-    int status = is_shard ? 0 : dataset_open(io, path, &source.dataset, err);
+    struct source source = {.options = options};
+    int status = options->is_shard ? 0 : dataset_open(io, options->path, &source.dataset, err);
     if (!status)
         status = page_sheet_open(source.dataset, &source.sheet, err);
-    struct survey_options options = {.dataset = source.dataset,
-                                     .path = path,
-                                     .calls_max =
-                                         text_layout(&source) ? TEXTS_MAX : SHEET_SAMPLES_MAX,
-                                     .on_sample = add_sample,
-                                     .context = &source};
+    struct survey_options survey = {.dataset = source.dataset,
+                                    .path = options->path,
+                                    .calls_max = options->fields_count > 0 ? 0
+                                                 : text_layout(&source)    ? TEXTS_MAX
+                                                                           : SHEET_SAMPLES_MAX,
+                                    .on_sample = add_sample,
+                                    .context = &source};
     if (!status)
-        status = survey_run(io, &options, &source.survey, err);
+        status = survey_run(io, &survey, &source.survey, err);
+    if (!status && options->fields_count > 0)
+        status = read_items(io, &source, err);
     if (!status)
         show_all(out, &source);
     if (!status && source.dataset) {
@@ -314,6 +391,8 @@ int page_dataset_build(struct io *io, const char *path, bool is_shard, struct st
         (str_status(out) || str_status(&source.texts) || str_status(&source.sheet.figures)))
         status = err_set(err, -ENOMEM, "out of memory for the page of a dataset");
     survey_deinit(&source.survey);
+    page_items_close(&source.items);
+    loader_close(source.loader);
     page_sheet_close(&source.sheet);
     str_deinit(&source.texts);
     dataset_close(source.dataset);

@@ -210,7 +210,7 @@ int page_run_build(struct io *io, const char *metrics_path, const struct log *lo
     if (!status)
         status = collect_checkpoints(io, folder, log, &checkpoints, err);
     if (!status) {
-        page_begin(out, "run", metrics_path);
+        page_begin(out, "run", "inspect", metrics_path);
         show_facts(out, metrics);
         show_curves(out, metrics, &checkpoints);
         show_checkpoints(out, &checkpoints, folder);

@@ -29,13 +29,17 @@ run_examples() { # VERB...
 }
 
 examples_of_convert_dataset_work() { run_examples convert dataset; }
-examples_of_read_work() {
+# captions.tar: samples with texts and scores.
+make_captions() {
   mkdir texts
   for i in {1..20}; do
     printf 'photo %d' "$i" >"texts/$i.txt"
     printf '{"score":%d.5}' "$i" >"texts/$i.json"
   done
   tar -C texts -cf captions.tar --sort=name .
+}
+examples_of_read_work() {
+  make_captions
   millrace read shards --count 5 --print keys --quiet | cut -f 2 >keys.txt
   run_examples read
 }
@@ -55,7 +59,7 @@ examples_of_eval_work() {
 }
 examples_of_convert_checkpoint_work() { run_examples convert checkpoint; }
 examples_of_index_work() { run_examples index; }
-examples_of_inspect_work() { run_examples inspect; }
+examples_of_inspect_work() { [[ -f captions.tar ]] || make_captions; run_examples inspect; }
 examples_of_verify_work() { run_examples verify; }
 examples_of_ckpt_work() { run_examples ckpt list; run_examples ckpt hash; run_examples ckpt diff; }
 examples_of_ckpt_that_modify_a_folder_work() { run_examples ckpt copy; run_examples ckpt sweep; run_examples ckpt prune; }

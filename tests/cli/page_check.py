@@ -1,5 +1,6 @@
 """page_check.py PAGE: checks a page of `millrace inspect --html` and prints its content as one JSON
-document.
+document. "figures" has what belongs to each picture of `--field`: the paths of its boxes, the labels
+of the boxes, its points, its masks as base64, and the text below it.
 
 Fails if the page is not well-formed (as XML, and as HTML with every element closed), or contains a
 script, an event handler, a link, a remote resource, or a picture without alternative
@@ -11,7 +12,7 @@ import json
 import sys
 import xml.dom.minidom
 
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "input"}
 
 
 class Page(html.parser.HTMLParser):
@@ -20,6 +21,7 @@ class Page(html.parser.HTMLParser):
         self.open, self.text, self.headings, self.alts = [], [], [], []
         self.pictures, self.charts, self.rows = [], [], []
         self.box, self.label = None, None
+        self.figures, self.overlay = [], None
 
     def handle_startendtag(self, tag, attributes):
         self.handle_starttag(tag, attributes)
@@ -33,10 +35,28 @@ class Page(html.parser.HTMLParser):
             assert not name.startswith("on") and name not in {"href", "srcset", "action"}, name
         if tag == "img":
             assert values["src"].startswith("data:image/"), values["src"][:60]
-            self.pictures.append(base64.b64decode(values["src"].split(",", 1)[1], validate=True))
+            kind, data = values["src"].split(";base64,")
+            picture = base64.b64decode(data, validate=True)
             assert values["alt"]
-            self.alts.append(values["alt"])
-        if tag == "svg" and values.get("aria-hidden") != "true":
+            if values.get("class") == "mask":
+                assert kind == "data:image/png" and picture.startswith(b"\x89PNG\r\n"), kind
+                self.figures[-1]["masks"].append(data)
+            else:
+                self.pictures.append(picture)
+                self.alts.append(values["alt"])
+                if self.figures:
+                    self.figures[-1].update(picture=data, key=values["alt"].split("picture of ")[-1])
+        if tag == "figure":
+            self.figures.append({"boxes": [], "labels": [], "points": [], "masks": [], "text": ""})
+        if tag == "svg":
+            self.overlay = values.get("class") if values.get("class") in {"boxes", "points"} else None
+        if self.overlay and tag == "path":
+            self.figures[-1]["boxes"].append(
+                [float(number) for number in values["d"][1:-1].replace("H", " ").replace("V", " ").split()]
+            )
+        if self.overlay and tag == "circle":
+            self.figures[-1]["points"].append([float(values["cx"]), float(values["cy"])])
+        if tag == "svg" and not self.overlay and values.get("aria-hidden") != "true":
             assert values["role"] == "img"
             self.charts.append(values["aria-label"])
             self.box = [float(number) for number in values["viewbox"].split()]
@@ -63,8 +83,12 @@ class Page(html.parser.HTMLParser):
             assert "url(" not in data and "@import" not in data
             return
         self.text.append(data)
-        if self.open and self.open[-1] == "text":
+        if self.open and self.open[-1] == "text" and self.overlay:
+            self.figures[-1]["labels"].append(data)
+        elif self.open and self.open[-1] == "text":
             self.check_label(data)
+        elif "figure" in self.open:
+            self.figures[-1]["text"] += data
         if self.open and self.open[-1] == "h2":
             self.headings.append(data)
         if self.open and self.open[-1] in {"td", "th"}:
@@ -86,6 +110,7 @@ json.dump(
         "alts": page.alts,
         "charts": page.charts,
         "rows": page.rows,
+        "figures": page.figures,
         "pictures": len(page.pictures),
         "size": len(text.encode()),
     },

@@ -1,4 +1,4 @@
-#include "cli/commands/read_fields.h"
+#include "cli/report/read_fields.h"
 
 #include "shards/format/npy.h"
 #include "trainer/config/yaml.h"
@@ -191,7 +191,7 @@ static void write_scalar(const struct batch_field *field, uint32_t n, const char
     }
 }
 
-static const uint8_t *item_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes)
+const uint8_t *read_field_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes)
 {
     *ret_bytes = (uint64_t)((field->offsets[n + 1] - field->offsets[n]) * field->stride_bytes[0]);
     return (const uint8_t *)field->data + field->offsets[n] * field->stride_bytes[0];
@@ -224,11 +224,11 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
         const char *text;
         switch (fields->list[f].decode) {
         case LOADER_FIELD_STR:
-            text = (const char *)item_values(field, n, &bytes);
+            text = (const char *)read_field_values(field, n, &bytes);
             jsonx_write_text(json, name, text, bytes);
             break;
         case LOADER_FIELD_BYTES:
-            item_values(field, n, &bytes);
+            read_field_values(field, n, &bytes);
             jsonx_write_u64(json, name, bytes);
             break;
         case LOADER_FIELD_ARRAY:
@@ -257,7 +257,7 @@ static void add_array(const struct batch_field *field, uint32_t n, struct str *o
     int64_t shape[DTYPE_RANK_MAX];
     uint32_t rank = field->offsets ? field->item_rank : field->rank - 1;
     if (field->offsets)
-        values = item_values(field, n, &bytes);
+        values = read_field_values(field, n, &bytes);
     for (uint32_t d = 0; d < rank; d++)
         shape[d] = field->offsets ? item_shape(field, n)[d] : (int64_t)field->shape[d + 1];
     npy_encode_array_header(field->dtype, rank, shape, header);
@@ -273,7 +273,7 @@ void read_fields_add_file(const struct loader_field *type, const struct batch *b
     if (read_field_is_array(type)) {
         add_array(field, n, out);
     } else if (field->offsets) {
-        const uint8_t *values = item_values(field, n, &bytes);
+        const uint8_t *values = read_field_values(field, n, &bytes);
         str_add(out, values, bytes);
     } else {
         struct jsonx_writer json = {.out = out};

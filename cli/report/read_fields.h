@@ -1,5 +1,5 @@
 /*
- * read_fields — the fields that `millrace read --field` requests.
+ * read_fields — the fields that `--field` of `millrace read` and `inspect` requests.
  *
  * A specification is YAML, as in a configuration: the extension, or a mapping:
  *
@@ -15,8 +15,8 @@
  * decode is bytes by default. dtype is that of arrays, by default f32, and labels, by default u8;
  * rank is that of arrays, by default 1. The others are as in struct loader_field.
  */
-#ifndef MILLRACE_CLI_COMMANDS_READ_FIELDS_H
-#define MILLRACE_CLI_COMMANDS_READ_FIELDS_H
+#ifndef MILLRACE_CLI_REPORT_READ_FIELDS_H
+#define MILLRACE_CLI_REPORT_READ_FIELDS_H
 
 #include "base/json/jsonx_writer.h"
 #include "cli/verbs/options.h"
@@ -37,6 +37,8 @@ void read_fields_deinit(struct read_fields *fields);
  * such, bytes by their number, arrays, labels, boxes and keypoints by their shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);
+/* Returns an item's values of a ragged field. */
+const uint8_t *read_field_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes);
 /* Whether the field's files are .npy. */
 bool read_field_is_array(const struct loader_field *type);
 /* Appends the content of a file with the item's value of the field: arrays, labels, boxes and
