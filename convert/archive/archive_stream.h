@@ -2,10 +2,10 @@
  * archive_stream — reads a tar, compressed or not, or a zip, from its first to its last byte.
  *
  *     archive_stream_open(io, path, &stream, err);
- *     while ((result = archive_stream_next(stream, &member, err)) == 1)  // first pass: names, sizes
+ *     while ((result = archive_stream_next(stream, &member, err)) == 1)   // names and sizes
  *         ...
  *     archive_stream_open(io, path, &stream, err);
- *     archive_stream_read(stream, offset, data, bytes, err);             // second pass, in order
+ *     archive_stream_read(stream, offset, data, bytes, err);   // a second pass, in order
  *
  * Offsets count decompressed bytes. A tar's are those of the tar. A zip's are those of an imaginary
  * file that holds the data of all its members, each from a multiple of 512 on. Compressed data

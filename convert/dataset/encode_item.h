@@ -20,8 +20,8 @@ struct encoded_item {
     struct convert_jpeg_counts jpegs;
 };
 
-/* Replaces the contents of sample. -EFBIG: the item is too large. Errors name the file and any known
- * offset. Blocks. */
+/* Replaces the contents of sample. -EFBIG: the item is too large. Errors name the file and any
+ * known offset. Blocks. */
 int item_read(struct source_reader *reader, const struct source_item *item,
               struct source_sample *sample, struct err *err);
 

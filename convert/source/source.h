@@ -109,8 +109,8 @@ struct source_ops {
     void (*describe)(const struct source *source, uint64_t number, struct source_item *item);
     /* Appends the item's unencoded fields, except the class, to the empty sample
      * (source_end_field). A source has at most SHARD_FIELDS_MAX extensions in total, with the
-     * class. Called from any thread, each with its own reader, unless is_sequential. Blocks. -ESTALE: the input has
-     * changed since it was listed; -EBADMSG: the item is damaged. */
+     * class. Called from any thread, each with its own reader, unless is_sequential. Blocks.
+     * -ESTALE: the input has changed since it was listed; -EBADMSG: the item is damaged. */
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
