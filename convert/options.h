@@ -68,6 +68,8 @@ struct convert_options {
     /* Which columns of a list become which fields (convert/source/columns.h). Empty: a choice by
      * their names and first values. */
     struct convert_string_list columns;
+    /* Numbers to record in the index (convert/source/index_fields.h). */
+    struct convert_string_list index_fields;
     const char *tokenizer;      /* text: "bytes" (NULL), "gpt2", or the path of a tokenizer.json */
     const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
     const char *document_end;   /* tokenizer.json: a token; NULL: see bpe_open_json */

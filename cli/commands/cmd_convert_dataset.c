@@ -22,7 +22,7 @@ struct convert_dataset_args {
     uint32_t jpeg, store, on_error, split_folders, order;
     uint64_t max_side, quality, seed, workers;
     bool keep_order, resume, force;
-    struct option_list split, ignore, fields, columns;
+    struct option_list split, ignore, fields, columns, index_fields;
     const char *tokenizer, *vocab, *document_end, *max_errors;
 };
 
@@ -82,6 +82,10 @@ static const struct option option_rows[] = {
      "relative to the list; FIELD may be empty for the file's own extension), image, text, int, "
      "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
      "are file, txt is text, json is json. NAME * means all other columns, # the row's number"},
+    {"index-field", 0, OPTION_REPEAT, AT(index_fields), "FIELD[:PATH]=NAME", NULL,
+     "record a number of each sample in the index, to select samples by it: the value at a JSON "
+     "path, the whole field, or with PATH width or height the size of an image. The class number "
+     "in field cls is recorded as label without this option"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2|FILE", NULL,
      "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
      "encoding of GPT-2; FILE: a tokenizer.json of GPT-2, Llama 3, Qwen 2 or later"},
@@ -258,6 +262,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .ignore_globs = {(const char *const *)args->ignore.items, args->ignore.count},
         .fields = {(const char *const *)args->fields.items, args->fields.count},
         .columns = {(const char *const *)args->columns.items, args->columns.count},
+        .index_fields = {(const char *const *)args->index_fields.items, args->index_fields.count},
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
         .document_end = args->document_end,
@@ -322,6 +327,8 @@ static const char *const examples[] = {
     "millrace convert dataset list.csv list --split train=0.9,val=0.1",
     "millrace convert dataset list.jsonl captions --column image=jpg --column caption=txt --column "
     "score=score:float --column id=:key",
+    "millrace convert dataset photos sized --index-field 'jpg;png:width=width' --index-field "
+    "'jpg;png:height=height'",
     "millrace convert dataset photos.tar from-tar",
     "millrace convert dataset shards resharded --jpeg keep --shard-bytes 64MiB",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",

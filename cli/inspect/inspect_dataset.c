@@ -5,6 +5,7 @@
 #include "cli/inspect/inspect.h"
 #include "shards/dataset/dataset.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static void write_text_layout(struct jsonx_writer *json, const struct dataset_text *text)
@@ -102,6 +103,28 @@ static void write_fields(struct jsonx_writer *json, const struct shard_index *in
     jsonx_end_array(json);
 }
 
+static void write_index_fields(struct jsonx_writer *json, const struct shard_index *index)
+{
+    jsonx_begin_array(json, "index_fields");
+    for (uint32_t i = 0; i < shard_index_numbers(index); i++) {
+        double least = INFINITY, greatest = -INFINITY;
+        uint64_t count = 0;
+        for (uint64_t s = 0; s < shard_index_samples(index); s++) {
+            double value = shard_index_number(index, s, i);
+            count += !isnan(value);
+            least = fmin(least, value); /* ignores NaN */
+            greatest = fmax(greatest, value);
+        }
+        jsonx_begin_object(json, NULL);
+        jsonx_write_string(json, "name", shard_index_number_name(index, i));
+        jsonx_write_u64(json, "samples_count", count);
+        jsonx_write_f64(json, "least", least);
+        jsonx_write_f64(json, "greatest", greatest);
+        jsonx_end_object(json);
+    }
+    jsonx_end_array(json);
+}
+
 static void write_key(struct jsonx_writer *json, const char *name, const struct shard_index *index,
                       uint64_t sample)
 {
@@ -135,6 +158,8 @@ int inspect_shard(struct inspection *in, const char *path)
         write_key(json, "last_key", shard->index, shard->trailer.samples - 1);
     }
     write_fields(json, shard->index);
+    if (shard_index_numbers(shard->index) > 0)
+        write_index_fields(json, shard->index);
     shard_close(shard);
     return 0;
 }

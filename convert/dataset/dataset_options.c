@@ -74,6 +74,21 @@ static void write_splits(struct jsonx_writer *json, const struct convert_options
     jsonx_end_array(json);
 }
 
+static void write_index_fields(struct jsonx_writer *json, const struct index_fields *fields)
+{
+    if (fields->count == 0)
+        return;
+    jsonx_begin_array(json, "index_fields");
+    for (uint32_t i = 0; i < fields->count; i++) {
+        struct str text = {0};
+        index_field_format(&fields->items[i], &text);
+        jsonx_write_string(json, NULL, str_text(&text));
+        str_merge_status(json->out, &text);
+        str_deinit(&text);
+    }
+    jsonx_end_array(json);
+}
+
 static void write_image_options(struct jsonx_writer *json, const struct source *source)
 {
     const struct convert_options *options = source->options;
@@ -110,6 +125,7 @@ void options_write_json(const struct source *source, int split, const uint64_t *
         source->ops->write_options(source, &json);
     else
         write_image_options(&json, source);
+    write_index_fields(&json, &source->index_fields);
     write_splits(&json, options, split);
     if (identity)
         jsonx_write_hex64(&json, "conversion_identity", *identity);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,18 @@ static int add_field(struct output *output, const struct encoded_field *field, c
     return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
 }
 
+static int add_numbers(struct output *output, const double *numbers, struct err *err)
+{
+    const struct index_fields *fields = &output->source->index_fields;
+    int status = 0;
+    for (uint32_t i = 0; i < fields->count && !status; i++)
+        status = shard_writer_add_number(output->writer, fields->items[i].name, numbers[i], err);
+    double label = numbers[fields->count];
+    if (!status && !isnan(label) && !index_fields_has(fields, INDEX_FIELD_LABEL))
+        status = shard_writer_add_number(output->writer, INDEX_FIELD_LABEL, label, err);
+    return status;
+}
+
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err)
 {
     int status = output->writer ? 0 : begin_shard(output, err);
@@ -196,6 +209,8 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
         output_add_field_name(output, field->extension);
         status = add_field(output, field, item->encoded.data.data + field->at, err);
     }
+    if (!status)
+        status = add_numbers(output, item->encoded.numbers, err);
     strcpy(output->last_key, item->item.key);
     output->source_bytes += item->item.bytes;
     convert_jpeg_counts_add(&output->jpegs, &item->encoded.jpegs);
@@ -263,6 +278,21 @@ static int fill_classes(const struct source *source, struct dataset *dataset, st
                : err_set(err, -ENOMEM, "out of memory for class names");
 }
 
+static void warn_of_missing_numbers(const struct output *output)
+{
+    const struct index_fields *fields = &output->source->index_fields;
+    for (uint32_t i = 0; i < fields->count; i++) {
+        uint32_t at = 0;
+        while (at < output->fields_count &&
+               !index_field_takes(&fields->items[i], output->fields[at]))
+            at++;
+        if (at == output->fields_count)
+            log_line(output->source->options->log, LOG_WARN,
+                     "the index field %s is empty: no sample of %s has a field %s",
+                     fields->items[i].name, output->folder, fields->items[i].from);
+    }
+}
+
 int output_commit(struct output *output, struct err *err)
 {
     const struct source *source = output->source;
@@ -294,6 +324,8 @@ int output_commit(struct output *output, struct err *err)
                                            text.data, text.bytes, err);
     else if (!status)
         status = io_write_file(output->io, path, text.data, text.bytes, output->replace, err);
+    if (!status)
+        warn_of_missing_numbers(output);
 out:
     str_deinit(&text);
     dataset_close(dataset);

@@ -4,6 +4,7 @@
 #include "convert/dataset/encode_item.h"
 
 #include "convert/dataset/encode_image.h"
+#include "convert/dataset/index_values.h"
 #include "image/pipeline/check.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 struct item_encoder {
     const struct source *source;
     struct image_encoder *images;
+    struct index_values_reader *numbers;
 };
 
 int item_encoder_open(const struct source *source, struct item_encoder **ret_encoder,
@@ -24,6 +26,8 @@ int item_encoder_open(const struct source *source, struct item_encoder **ret_enc
         return err_set(err, -ENOMEM, "out of memory for an encoder");
     encoder->source = source;
     int status = image_encoder_open(source->options, &encoder->images, err);
+    if (!status)
+        status = index_values_reader_open(&source->index_fields, &encoder->numbers, err);
     if (status)
         item_encoder_close(encoder);
     else
@@ -36,6 +40,7 @@ void item_encoder_close(struct item_encoder *encoder)
     if (!encoder)
         return;
     image_encoder_close(encoder->images);
+    index_values_reader_close(encoder->numbers);
     free(encoder);
 }
 
@@ -143,7 +148,7 @@ int item_encode(struct item_encoder *encoder, const struct source_item *item,
     int status = encode(encoder, item, sample, out, err);
     if (!status && str_status(&out->data))
         status = err_set(err, -ENOMEM, "out of memory for a sample");
-    return status;
+    return status ? status : index_values_read(encoder->numbers, out, item->key, err);
 }
 
 int item_read(struct source_reader *reader, const struct source_item *item,

@@ -4,21 +4,8 @@
 #ifndef MILLRACE_CONVERT_DATASET_ENCODE_ITEM_H
 #define MILLRACE_CONVERT_DATASET_ENCODE_ITEM_H
 
-#include "convert/jpeg_counts.h"
+#include "convert/dataset/encoded_item.h"
 #include "convert/source/source.h"
-
-struct encoded_field {
-    char extension[SHARD_EXTENSION_BYTES_MAX];
-    size_t at, bytes; /* range in data */
-};
-
-/* Zero-initialize. Fields are in byte order of extensions. */
-struct encoded_item {
-    struct str data;
-    uint32_t fields_count;
-    struct encoded_field fields[SHARD_FIELDS_MAX];
-    struct convert_jpeg_counts jpegs;
-};
 
 /* Replaces the contents of sample. -EFBIG: the item is too large. Errors name the file and any
  * known offset. Blocks. */

@@ -27,6 +27,22 @@ const struct source_ops *source_find(const struct source_layout *layout)
     return NULL;
 }
 
+static int add_index_fields(struct source *source, struct err *err)
+{
+    const struct convert_options *options = source->options;
+    int status = 0;
+    if (source->ops->is_stream && options->index_fields.count > 0) {
+        err_set(err, -EINVAL, "text has no index fields");
+        err_at(err, options->source, ERR_NO_OFFSET);
+        err_advise(err, "leave out --index-field");
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < options->index_fields.count && !status; i++)
+        status = index_fields_add(&source->index_fields, options->index_fields.items[i],
+                                  options->store, err);
+    return status;
+}
+
 int source_open(struct io *io, const struct convert_options *options, const struct source_ops *ops,
                 struct source **ret_source, struct err *err)
 {
@@ -35,7 +51,9 @@ int source_open(struct io *io, const struct convert_options *options, const stru
         return err_set(err, -ENOMEM, "out of memory for a source");
     source->ops = ops;
     source->options = options;
-    int status = ops->open(io, source, err);
+    int status = add_index_fields(source, err);
+    if (!status)
+        status = ops->open(io, source, err);
     if (!status && source->items_count == 0) {
         err_set(err, -ENODATA, "the source has no files to convert");
         err_at(err, options->source, ERR_NO_OFFSET);

@@ -15,6 +15,7 @@
 
 #include "base/str.h"
 #include "convert/options.h"
+#include "convert/source/index_fields.h"
 #include "shards/format/index.h"
 
 struct dataset_text;
@@ -44,6 +45,8 @@ struct source {
     const struct source_ops *ops;
     const struct convert_options *options; /* borrowed */
     void *state;                           /* private */
+    /* Those of the options; ops->open may add some. */
+    struct index_fields index_fields;
     /* Set by ops->open: */
     uint64_t items_count;
     uint64_t bytes;    /* size of all items when listed */

@@ -8,6 +8,7 @@
  */
 #include "base/crc.h"
 #include "base/hash.h"
+#include "base/json/jsonx.h"
 #include "convert/source/archive_paths.h"
 #include "convert/source/field_choice.h"
 #include "convert/source/source.h"
@@ -180,6 +181,74 @@ static int identify(struct source *source, struct err *err)
     return 0;
 }
 
+/* Whether the options take one of the fields of which an index field consists. */
+static bool takes_any(const struct shards_source *shards, const struct index_field *field)
+{
+    for (uint64_t i = 0; i < shards->dataset->shards_count; i++)
+        for (uint32_t f = 0; f < shard_index_fields(shards->shards[i].index); f++)
+            if (shards->shards[i].choice.takes[f] &&
+                index_field_takes(field, shard_index_extension(shards->shards[i].index, f)))
+                return true;
+    return false;
+}
+
+/* Adds an index field of the dataset to listed, and to those of the source unless the options give
+ * one of its name or leave out what it consists of. */
+static int inherit_index_field(struct source *source, const char *text, struct index_fields *listed,
+                               struct err *err)
+{
+    int status = index_fields_add(listed, text, CONVERT_STORE_ENCODED, err);
+    if (status) {
+        err_at(err, source->options->source, ERR_NO_OFFSET);
+        return status;
+    }
+    const struct index_field *field = &listed->items[listed->count - 1];
+    if (index_fields_has(&source->index_fields, field->name))
+        return 0;
+    if (takes_any(source->state, field))
+        return index_fields_add(&source->index_fields, text, source->options->store, err);
+    log_line(source->options->log, LOG_WARN,
+             "the index field %s is left out: the options leave out its field %s", field->name,
+             field->from);
+    return 0;
+}
+
+/* The values are computed again from the fields, because the options may change images. */
+static int inherit_index_fields(struct source *source, struct index_fields *listed, struct err *err)
+{
+    const struct shards_source *shards = source->state;
+    const struct str *text = &shards->dataset->options_json;
+    struct json_t *options = NULL;
+    int status = text->bytes > 0 ? jsonx_parse(text->data, text->bytes, source->options->source, 0,
+                                               &options, err)
+                                 : 0;
+    const struct json_t *list = jsonx_get(options, "index_fields");
+    for (size_t i = 0; i < jsonx_count(list) && !status; i++) {
+        const char *item = "";
+        (void)jsonx_text(jsonx_at(list, i), &item);
+        status = inherit_index_field(source, item, listed, err);
+    }
+    jsonx_free(options);
+    return status;
+}
+
+static void warn_of_unknown_numbers(const struct source *source, const struct index_fields *listed)
+{
+    const struct shards_source *shards = source->state;
+    for (uint64_t i = 0; i < shards->dataset->shards_count; i++)
+        for (uint32_t n = 0; n < shard_index_numbers(shards->shards[i].index); n++) {
+            const char *name = shard_index_number_name(shards->shards[i].index, n);
+            if (strcmp(name, INDEX_FIELD_LABEL) == 0 || index_fields_has(listed, name) ||
+                index_fields_has(&source->index_fields, name))
+                continue;
+            log_line(source->options->log, LOG_WARN,
+                     "the index field %s is left out: the options of %s do not say where it comes "
+                     "from; record it with --index-field FIELD:PATH=%s",
+                     name, source->options->source, name);
+            return;
+        }
+}
+
 static void log_source(const struct source *source)
 {
     const struct shards_source *shards = source->state;
@@ -191,6 +260,7 @@ static void log_source(const struct source *source)
 
 static int shards_open(struct io *io, struct source *source, struct err *err)
 {
+    struct index_fields listed = {0};
     struct shards_source *shards = source->state = calloc(1, sizeof *shards);
     struct chosen_extensions extensions = {0};
     if (!shards)
@@ -211,6 +281,10 @@ static int shards_open(struct io *io, struct source *source, struct err *err)
     }
     source->items_count = dataset->samples;
     source->was_shuffled = dataset->is_shuffled;
+    if (!status)
+        status = inherit_index_fields(source, &listed, err);
+    if (!status)
+        warn_of_unknown_numbers(source, &listed);
     if (!status)
         status = copy_classes(source, dataset, err);
     if (!status)

@@ -26,6 +26,9 @@ enum {
     /* Only in the index of a plain tar: its checksum columns are zeros. */
     SHARD_FLAG_NO_CRCS = 1,
     SHARD_FLAG_RAW_IMAGES = 2, /* some fields have columns for struct shard_raw_image */
+    SHARD_FLAG_NUMBERS = 4,    /* the index has number columns */
+    SHARD_NUMBERS_MAX = 16,
+    SHARD_NUMBER_NAME_BYTES_MAX = 64, /* including the NUL */
 };
 
 /* The last 512 bytes of a shard. */
@@ -83,6 +86,15 @@ const char *shard_index_key(const struct shard_index *index, uint64_t sample, ui
 void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_t field,
                        struct shard_field *ret_field);
 
+/* Number columns ("index fields"): a named number per sample, stored in the index. */
+bool shard_number_name_is_valid(const char *name);
+uint32_t shard_index_numbers(const struct shard_index *index);
+const char *shard_index_number_name(const struct shard_index *index, uint32_t number);
+/* Returns the number of the column, or -1. */
+int shard_index_find_number(const struct shard_index *index, const char *name);
+/* NaN: the sample lacks the number. Never infinite. */
+double shard_index_number(const struct shard_index *index, uint64_t sample, uint32_t number);
+
 struct member_name;
 
 /* Add samples in file order, each followed by its fields. */
@@ -105,6 +117,10 @@ int shard_index_builder_add_location(struct shard_index_builder *builder, const 
 int shard_index_builder_add_member(struct shard_index_builder *builder,
                                    const struct member_name *name, const struct shard_field *field,
                                    struct err *err);
+/* Adds a number to the last sample, at most once for each name. Other samples lack it. value: NaN
+ * (missing) or finite. -EINVAL: the name is invalid; -E2BIG: too many names. */
+int shard_index_builder_add_number(struct shard_index_builder *builder, const char *name,
+                                   double value, struct err *err);
 /* Drops the last sample with its fields; at most once per sample. */
 void shard_index_builder_drop_sample(struct shard_index_builder *builder);
 /* "" if there is none. Valid until the next sample. */

@@ -4,6 +4,7 @@
 #include "base/crc.h"
 #include "shards/format/index.h"
 #include "shards/format/index_layout.h"
+#include "shards/format/index_numbers.h"
 #include "shards/format/member_name.h"
 
 #include <errno.h>
@@ -30,6 +31,7 @@ struct shard_index_builder {
     uint32_t fields;
     bool has_pictures;
     struct builder_sizes before_sample;
+    struct number_columns numbers;
     char extensions[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
 };
 
@@ -47,6 +49,7 @@ void shard_index_builder_close(struct shard_index_builder *builder)
     str_deinit(&builder->key_ends);
     str_deinit(&builder->rows);
     str_deinit(&builder->blocks);
+    number_columns_deinit(&builder->numbers);
     free(builder);
 }
 
@@ -97,6 +100,7 @@ void shard_index_builder_drop_sample(struct shard_index_builder *builder)
     builder->fields = before_sample->fields;
     builder->has_pictures = before_sample->has_pictures;
     builder->samples--;
+    number_columns_truncate(&builder->numbers, builder->samples);
 }
 
 static int find_or_add_extension(struct shard_index_builder *builder, const char *extension,
@@ -195,6 +199,13 @@ int shard_index_builder_add_member(struct shard_index_builder *builder,
     return status ? status : shard_index_builder_add_location(builder, name->extension, field, err);
 }
 
+int shard_index_builder_add_number(struct shard_index_builder *builder, const char *name,
+                                   double value, struct err *err)
+{
+    assert(builder->samples > 0);
+    return number_columns_add(&builder->numbers, name, builder->samples - 1, value, err);
+}
+
 uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
 {
     return builder->samples;
@@ -202,7 +213,8 @@ uint64_t shard_index_builder_samples(const struct shard_index_builder *builder)
 
 uint32_t shard_index_builder_flags(const struct shard_index_builder *builder)
 {
-    return builder->has_pictures ? SHARD_FLAG_RAW_IMAGES : 0;
+    return (builder->has_pictures ? SHARD_FLAG_RAW_IMAGES : 0) |
+           (builder->numbers.count > 0 ? SHARD_FLAG_NUMBERS : 0);
 }
 
 static void pad_to_align(struct str *out, size_t start)
@@ -313,6 +325,8 @@ int shard_index_builder_encode(const struct shard_index_builder *builder, bool w
     pad_to_align(out, start);
     for (uint32_t i = 0; i < builder->fields; i++)
         add_columns(builder, rank[i], &facts[rank[i]], out, with_crcs ? &blocks : NULL);
+    if (builder->numbers.count > 0)
+        number_columns_encode(&builder->numbers, builder->samples, out);
     str_add(out, str_text(&blocks), blocks.bytes);
     int status = str_status(out) || str_status(&blocks) ? -ENOMEM : 0;
     str_deinit(&blocks);

@@ -8,6 +8,7 @@
 
 #include "base/crc.h"
 #include "shards/format/index_layout.h"
+#include "shards/format/index_numbers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,11 @@
 
 static const char trailer_magic[8] = {'M', 'I', 'L', 'L', 'R', 'A', 'C', 'E'};
 
-enum { TRAILER_CRC_AT = 508, PREFIX_STRIDE = 64 };
+enum {
+    TRAILER_CRC_AT = 508,
+    PREFIX_STRIDE = 64,
+    FLAGS_KNOWN = SHARD_FLAG_RAW_IMAGES | SHARD_FLAG_NUMBERS,
+};
 
 struct column {
     const char *extension;
@@ -35,6 +40,7 @@ struct shard_index {
     const uint8_t *key_ends, *keys, *block_crcs;
     uint32_t *prefixes; /* blocks_before of all columns */
     struct column columns[SHARD_FIELDS_MAX];
+    struct index_numbers numbers;
 };
 
 void shard_trailer_encode(const struct shard_trailer *trailer, uint8_t bytes[SHARD_TRAILER_BYTES])
@@ -117,11 +123,10 @@ int shard_trailer_decode(const uint8_t bytes[SHARD_TRAILER_BYTES], uint64_t file
         .index_crc32c = bytes_get_u32(bytes + 56),
         .fields = bytes_get_u32(bytes + 60),
     };
-    if (trailer.version != SHARD_VERSION ||
-        (trailer.flags & ~(uint32_t)SHARD_FLAG_RAW_IMAGES) != 0) {
+    if (trailer.version != SHARD_VERSION || (trailer.flags & ~(uint32_t)FLAGS_KNOWN) != 0) {
         err_set(err, -EBADMSG, "the version of the shard is not supported");
         err_at(err, path, (int64_t)at + 8);
-        err_expected(err, "version %d, flags 0 or %d", SHARD_VERSION, SHARD_FLAG_RAW_IMAGES);
+        err_expected(err, "version %d, flags 0, 2, 4 or 6", SHARD_VERSION);
         err_found(err, "version %" PRIu32 ", flags %" PRIu32, trailer.version, trailer.flags);
         err_advise(err, "use a newer millrace");
         return -EBADMSG;
@@ -199,7 +204,12 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
     for (uint32_t f = 0; f < index->fields; f++)
         at += (index->columns[f].has_pictures ? 4 : 2) * u32_column_bytes +
               bytes_round_up(index->columns[f].size_width * samples, INDEX_ALIGN_BYTES);
-    if (at + 4 * index->block_crcs_count != count_bytes)
+    uint64_t numbers_bytes = 0, bad_offset;
+    if (trailer->flags & SHARD_FLAG_NUMBERS && at <= count_bytes &&
+        index_numbers_decode(bytes + at, count_bytes - at, samples, &index->numbers, &numbers_bytes,
+                             &bad_offset))
+        return bad_index(context, at + bad_offset, "bad number columns in the shard index");
+    if (at + numbers_bytes + 4 * index->block_crcs_count != count_bytes)
         return bad_index(context, 0, "the size of the shard index differs from its counts");
     index->key_ends = bytes + key_ends_at;
     index->keys = bytes + keys_at;
@@ -214,7 +224,7 @@ static int locate_columns(struct shard_index *index, uint64_t count_bytes,
         columns_at =
             (uint64_t)(column->crc - bytes) + (column->has_pictures ? 3 : 1) * u32_column_bytes;
     }
-    index->block_crcs = bytes + columns_at;
+    index->block_crcs = bytes + columns_at + numbers_bytes;
     return 0;
 }
 
@@ -396,4 +406,31 @@ void shard_index_field(const struct shard_index *index, uint64_t sample, uint32_
     };
     if (index->has_crcs && ret_field->size_bytes > SHARD_BLOCK_BYTES)
         ret_field->block_crc32c = find_block_crcs(index, column, sample);
+}
+
+uint32_t shard_index_numbers(const struct shard_index *index)
+{
+    return index->numbers.count;
+}
+
+const char *shard_index_number_name(const struct shard_index *index, uint32_t number)
+{
+    assert(number < index->numbers.count);
+    return (const char *)index->numbers.names + (size_t)number * SHARD_NUMBER_NAME_BYTES_MAX;
+}
+
+int shard_index_find_number(const struct shard_index *index, const char *name)
+{
+    for (uint32_t i = 0; i < index->numbers.count; i++)
+        if (strcmp(shard_index_number_name(index, i), name) == 0)
+            return (int)i;
+    return -1;
+}
+
+double shard_index_number(const struct shard_index *index, uint64_t sample, uint32_t number)
+{
+    double value;
+    assert(sample < index->samples && number < index->numbers.count);
+    memcpy(&value, index->numbers.values + 8 * (number * index->samples + sample), sizeof value);
+    return value;
 }

@@ -84,6 +84,10 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
 int shard_writer_add_raw_image(struct shard_writer *writer, const char *extension, const void *data,
                                uint64_t size_bytes, struct shard_raw_image picture,
                                struct err *err);
+/* Adds a number to the current sample's entry in the index. Errors of
+ * shard_index_builder_add_number. */
+int shard_writer_add_number(struct shard_writer *writer, const char *name, double value,
+                            struct err *err);
 /* Returns the size that the shard would have if committed now, with an estimated index; for
  * deciding when to start the next shard. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);

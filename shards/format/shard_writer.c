@@ -255,6 +255,13 @@ int shard_writer_add_field(struct shard_writer *writer, const char *extension, c
                                       (struct shard_raw_image){0}, err);
 }
 
+int shard_writer_add_number(struct shard_writer *writer, const char *name, double value,
+                            struct err *err)
+{
+    writer->index_bytes_estimate += sizeof value;
+    return shard_index_builder_add_number(writer->builder, name, value, err);
+}
+
 uint64_t shard_writer_bytes(const struct shard_writer *writer)
 {
     return writer->offset + TAR_END_BYTES +

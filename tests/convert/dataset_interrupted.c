@@ -46,7 +46,9 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
                                               "train/dataset.json"};
     write_classes(fixture, 40);
     write_source(fixture, "b/broken.jpg", "\xff\xd8\xff\xe0not really", 14);
+    static const char *const index_fields[] = {"jpg:width=width"};
     fixture->options.skip_errors = true;
+    fixture->options.index_fields = (struct convert_string_list){index_fields, 1};
     fixture->options.shard_samples = 12;
     fixture->options.splits_count = 2;
     fixture->options.splits[0] = (struct convert_split){"train", 0.8};

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static uint64_t read_field(const struct shard_index *index, uint64_t sample, uint32_t number,
@@ -32,6 +33,13 @@ void fuzz_walk_index(const struct shard_index *index, uint64_t archive_end)
             sum += (unsigned char)key[k];
         for (uint32_t f = 0; f < fields; f++)
             sum += read_field(index, i, f, archive_end);
+    }
+    for (uint32_t n = 0; n < shard_index_numbers(index); n++) {
+        if (shard_index_find_number(index, shard_index_number_name(index, n)) != (int)n)
+            abort();
+        for (uint64_t i = 0; i < shard_index_samples(index); i++)
+            if (isinf(shard_index_number(index, i, n)))
+                abort();
     }
     for (uint32_t f = 0; f < fields; f++) {
         if (shard_index_find(index, shard_index_extension(index, f)) != (int)f)

@@ -1,5 +1,6 @@
 """A reader of shards written from docs/reference/shards.md alone: checks everything and prints
-`key.extension<TAB>size` for each member."""
+`key.extension<TAB>size` for each member, and `key name=value` for each number in the index."""
+import math
 import re
 import struct
 import sys
@@ -28,7 +29,7 @@ def main(path):
     t = data[-512:]
     magic, version, flags, index_offset, index_bytes, file_bytes, archive_end, samples, index_crc, fields = struct.unpack_from(
         "<8sIIQQQQQII", t)
-    assert (magic, version) == (b"MILLRACE", 1) and flags in (0, 2)
+    assert (magic, version) == (b"MILLRACE", 1) and flags in (0, 2, 4, 6)
     assert crc32c(t[:508]) == struct.unpack_from("<I", t, 508)[0] and not any(t[64:508])
     assert file_bytes == len(data) and index_offset == archive_end + 1024
     assert round_up(index_offset + index_bytes, 512) + 512 == file_bytes
@@ -51,7 +52,7 @@ def main(path):
     assert not samples or ends[-1] == key_bytes
     at = round_up(at + key_bytes, 8)
     columns = []
-    assert any(field_flags for _, _, field_flags, _ in table) == (flags == 2)
+    assert any(field_flags for _, _, field_flags, _ in table) == bool(flags & 2)
     for extension, width, field_flags, present in table:
         blocks, sizes, crcs = column(4, samples), column(width, samples), column(4, samples)
         assert field_flags in (0, 1) and present == sum(b != 0 for b in blocks)
@@ -65,6 +66,20 @@ def main(path):
                     assert pixels_at == 0
         columns.append((extension.rstrip(b"\0").decode(), blocks, sizes, crcs))
     assert [c[0] for c in columns] == sorted(c[0] for c in columns)
+    numbers = []
+    if flags & 4:
+        count, = struct.unpack_from("<Q", index, at)
+        assert 1 <= count <= 16
+        at += 8
+        names = [index[at + 64 * i:at + 64 * i + 64] for i in range(count)]
+        at += 64 * count
+        for name in names:
+            values = struct.unpack_from("<%dd" % samples, index, at)
+            assert all(math.isfinite(v) or struct.pack("<d", v) == bytes(6) + b"\xf8\x7f" for v in values)
+            at += 8 * samples
+            assert re.fullmatch(rb"[A-Za-z_][A-Za-z_0-9]{0,62}", name.rstrip(b"\0"))
+            numbers.append((name.rstrip(b"\0").decode(), values))
+        assert names == sorted(set(names))
     partial = struct.unpack_from("<%dI" % block_crcs, index, at)
     assert at + 4 * block_crcs == index_bytes
     used = 0
@@ -80,6 +95,8 @@ def main(path):
         for extension, blocks, sizes, _ in columns:
             if blocks[s]:
                 sys.stdout.buffer.write(("%s.%s\t%d\n" % (key, extension, sizes[s])).encode())
+        for name, values in numbers:
+            sys.stdout.buffer.write(("%s %s=%r\n" % (key, name, values[s])).encode())
 
 
 main(sys.argv[1])

@@ -12,6 +12,7 @@
 #include "tests/shards/make_shard.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -398,6 +399,9 @@ static void forge_index(const struct fixture *fixture)
                 continue;
             }
             accepted++;
+            for (uint64_t i = 0; i < shard_index_numbers(index) * shard_index_samples(index); i++)
+                assert_false(isinf(shard_index_number(index, i / shard_index_numbers(index),
+                                                      (uint32_t)(i % shard_index_numbers(index)))));
             for (uint64_t s = 0; s < shard_index_samples(index); s++) {
                 for (uint32_t f = 0; f < shard_index_fields(index); f++) {
                     struct shard_field field;
@@ -425,6 +429,87 @@ static void forged_image_rows_cause_no_reads_out_of_bounds(void **state)
 {
     make_pictures(*state);
     forge_index(*state);
+}
+
+/* The second of three samples has both numbers. */
+static void make_numbers(const struct fixture *fixture)
+{
+    struct shard_writer *writer;
+    struct shard_summary summary;
+    struct err err;
+    assert_ok(shard_writer_open(fixture->io, fixture->path, false, &writer, &err), &err);
+    for (int i = 0; i < 3; i++) {
+        char key[2] = {(char)('a' + i), 0};
+        assert_ok(shard_writer_begin_sample(writer, key, &err), &err);
+        assert_ok(shard_writer_add_field(writer, "cls", key, 1, &err), &err);
+        if (i == 1)
+            assert_ok(shard_writer_add_number(writer, "score", -0.1, &err), &err);
+        if (i != 2)
+            assert_ok(shard_writer_add_number(writer, "label", i ? 1e300 : NAN, &err), &err);
+    }
+    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+}
+
+static void numbers_are_found(void **state)
+{
+    struct fixture *fixture = *state;
+    struct shard *shard;
+    struct err err;
+    make_numbers(fixture);
+    assert_ok(shard_open(fixture->io, fixture->path, &shard, &err), &err);
+    const struct shard_index *index = shard->index;
+    assert_int_equal(shard->trailer.flags, SHARD_FLAG_NUMBERS);
+    assert_int_equal(shard_index_numbers(index), 2);
+    assert_string_equal(shard_index_number_name(index, 0), "label");
+    assert_int_equal(shard_index_find_number(index, "score"), 1);
+    assert_int_equal(shard_index_find_number(index, "scor"), -1);
+    for (uint64_t s = 0; s < 3; s++) {
+        double label = shard_index_number(index, s, 0), score = shard_index_number(index, s, 1);
+        assert_true(s == 1 ? label == 1e300 && score == -0.1 : isnan(label) && isnan(score));
+    }
+    shard_close(shard);
+}
+
+static void a_python_reader_written_from_the_docs_reads_numbers(void **state)
+{
+    struct fixture *fixture = *state;
+    const char *python = test_need_python("struct");
+    char text[256];
+    make_numbers(fixture);
+    assert_int_equal(test_run_output(text, sizeof text, "'%s' '%s' '%s' 2>&1", python,
+                                     TEST_SOURCE_DIR "/tests/shards/read_shard.py", fixture->path),
+                     0);
+    assert_string_equal(text, "a.cls\t1\na label=nan\na score=nan\n"
+                              "b.cls\t1\nb label=1e+300\nb score=-0.1\n"
+                              "c.cls\t1\nc label=nan\nc score=nan\n");
+}
+
+static void forged_numbers_cause_no_reads_out_of_bounds(void **state)
+{
+    make_numbers(*state);
+    forge_index(*state);
+}
+
+static void invalid_numbers_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const names[] = {"", "0a", "a-b", "a b", "\xc3\xa9"};
+    struct shard_writer *writer;
+    struct err err;
+    char name[SHARD_NUMBER_NAME_BYTES_MAX + 1];
+    assert_ok(shard_writer_open(fixture->io, fixture->path, false, &writer, &err), &err);
+    assert_ok(shard_writer_begin_sample(writer, "a", &err), &err);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_int_equal(shard_writer_add_number(writer, names[i], 1, &err), -EINVAL);
+    memset(name, 'x', SHARD_NUMBER_NAME_BYTES_MAX);
+    name[SHARD_NUMBER_NAME_BYTES_MAX] = '\0';
+    assert_int_equal(shard_writer_add_number(writer, name, 1, &err), -EINVAL);
+    for (int i = 0; i < SHARD_NUMBERS_MAX; i++) {
+        sprintf(name, "x%d", i);
+        assert_ok(shard_writer_add_number(writer, name, i, &err), &err);
+    }
+    assert_int_equal(shard_writer_add_number(writer, "y", 1, &err), -E2BIG);
+    shard_writer_abort(writer);
 }
 
 static void the_writer_refuses_what_readers_would_misread(void **state)
@@ -509,15 +594,12 @@ static void an_index_of_many_samples_stays_small(void **state)
     str_deinit(&bytes);
 }
 
-/* The format is fixed: the output equals, byte for byte, the output when version 1 was defined. */
-static void the_golden_shard_is_reproduced(void **state)
+/* Checks that the fixture's file equals a golden one, which can be opened. */
+static void check_golden(const struct fixture *fixture, const char *golden_path, uint64_t samples)
 {
-    struct fixture *fixture = *state;
-    static const char golden_path[] = TEST_SOURCE_DIR "/tests/shards/golden/two-samples.tar";
     struct err err;
     struct shard *shard;
     size_t bytes, golden_bytes;
-    make_shard(fixture->io, fixture->path, make_shard_variety, 2);
     uint8_t *file = test_read_file(fixture->path, &bytes);
     uint8_t *golden = test_read_file(golden_path, &golden_bytes);
     assert_int_equal(bytes, golden_bytes);
@@ -525,8 +607,22 @@ static void the_golden_shard_is_reproduced(void **state)
     free(golden);
     free(file);
     assert_ok(shard_open(fixture->io, golden_path, &shard, &err), &err);
-    assert_int_equal(shard_index_samples(shard->index), 2);
+    assert_int_equal(shard_index_samples(shard->index), samples);
     shard_close(shard);
+}
+
+/* The format is fixed: the output equals, byte for byte, the output when version 1 was defined. */
+static void the_golden_shard_is_reproduced(void **state)
+{
+    struct fixture *fixture = *state;
+    make_shard(fixture->io, fixture->path, make_shard_variety, 2);
+    check_golden(fixture, TEST_SOURCE_DIR "/tests/shards/golden/two-samples.tar", 2);
+}
+
+static void the_golden_shard_with_numbers_is_reproduced(void **state)
+{
+    make_numbers(*state);
+    check_golden(*state, TEST_SOURCE_DIR "/tests/shards/golden/numbers.tar", 3);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, fixture_tear_down)
@@ -554,6 +650,11 @@ int main(void)
         CASE(an_existing_shard_is_replaced_only_on_request),
         CASE(an_index_of_many_samples_stays_small),
         CASE(the_golden_shard_is_reproduced),
+        CASE(the_golden_shard_with_numbers_is_reproduced),
+        CASE(numbers_are_found),
+        CASE(a_python_reader_written_from_the_docs_reads_numbers),
+        CASE(forged_numbers_cause_no_reads_out_of_bounds),
+        CASE(invalid_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
