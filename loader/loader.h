@@ -155,15 +155,18 @@ struct loader_source {
 };
 
 /* Which samples of the dataset an epoch has. Zeros: all, each once. The files list samples by key,
- * one per line (loader/parts/name_list.h); at most one file may be given, and only for members, not
- * for windows. Position numbers, sample_ref.sample and the digests then count the selected samples:
- * sample_ref.sample is the number in the selection (loader/selection.h). */
+ * one per line (loader/parts/name_list.h). Only members can be selected, not windows. keys and
+ * where may be combined; order and weights only with repeat. Position numbers, sample_ref.sample
+ * and the digests then count the selected samples: sample_ref.sample is the number in the selection
+ * (loader/selection.h). */
 struct loader_selection {
     const char *keys;  /* only these samples, in the order of loader_options.order */
     const char *order; /* these samples in this order, also repeatedly; replaces options.order */
     /* Draws these samples with replacement, with probabilities in proportion to their weights. An
      * epoch has as many draws as the file has lines. Replaces options.order. */
     const char *weights;
+    /* Only the samples that meet this condition on their index fields (loader/parts/where.h). */
+    const char *where;
     uint64_t repeat; /* how often an epoch repeats the samples; 0: 1. Each time is a sample of its
                         own: with its own place in the order and its own augmentation. */
 };

@@ -90,14 +90,15 @@ static const char *requested_fields(const struct loader_options *options)
 static int check_selection(const struct loader_options *options, struct err *err)
 {
     const struct loader_selection *selection = &options->selection;
-    bool has_keys = selection->keys || selection->order || selection->weights;
+    bool selects_members =
+        selection->keys || selection->order || selection->weights || selection->where;
     if (!selection_is_all(selection) && options->mix_count > 1) {
         err_set(err, -EINVAL, "samples of a mix cannot be selected");
         err_advise(err, "select from a single dataset, or set the weights of the mix");
         return -EINVAL;
     }
-    if (has_keys && options->decode == LOADER_TOKENS) {
-        err_set(err, -EINVAL, "text cannot be selected by key");
+    if (selects_members && options->decode == LOADER_TOKENS) {
+        err_set(err, -EINVAL, "windows of text cannot be selected");
         err_advise(err, "convert only the documents that you want");
         return -EINVAL;
     }

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "loader/parts/name_list.h"
+#include "loader/parts/sample_filter.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -38,7 +39,8 @@ struct lookup {
 
 bool selection_is_all(const struct loader_selection *options)
 {
-    return !options->keys && !options->order && !options->weights && options->repeat <= 1;
+    return !options->keys && !options->order && !options->weights && !options->where &&
+           options->repeat <= 1;
 }
 
 bool selection_has_order(const struct loader_selection *options)
@@ -48,10 +50,11 @@ bool selection_has_order(const struct loader_selection *options)
 
 int selection_check(const struct loader_selection *options, struct err *err)
 {
-    if (!!options->keys + !!options->order + !!options->weights <= 1)
+    bool filters = options->keys || options->where;
+    if (filters + !!options->order + !!options->weights <= 1)
         return 0;
-    err_set(err, -EINVAL, "samples are selected in more than one way");
-    err_expected(err, "one of keys, order and weights");
+    err_set(err, -EINVAL, "samples are selected in ways that contradict each other");
+    err_expected(err, "only order, only weights, or keys and where");
     err_advise(err, "remove the others");
     return -EINVAL;
 }
@@ -129,26 +132,26 @@ static int compare_samples(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* Sums the weights of the samples, which are in the order of the lines. */
-static int add_weights(struct selection *selection, const struct lookup *lookup)
+/* Sums the weights of the samples. path: where the weights come from. */
+static int add_weights(struct selection *selection, const double *weights, const char *path,
+                       struct err *err)
 {
-    uint64_t sum = 0, count = lookup->keys.count;
+    uint64_t sum = 0, count = selection->samples_count;
     double largest = 0;
-    for (uint64_t line = 0; line < count; line++)
-        largest = fmax(largest, name_list_weight(&lookup->keys, line));
+    for (uint64_t i = 0; i < count; i++)
+        largest = fmax(largest, weights[i]);
     if (largest == 0) {
-        err_set(lookup->err, -EINVAL, "all weights are 0");
-        err_at(lookup->err, lookup->path, ERR_NO_OFFSET);
+        err_set(err, -EINVAL, "all weights are 0");
+        err_at(err, path, ERR_NO_OFFSET);
         return -EINVAL;
     }
     selection->weight_sums = malloc(count * sizeof *selection->weight_sums);
     if (!selection->weight_sums)
-        return err_set(lookup->err, -ENOMEM, "out of memory for %" PRIu64 " weights", count);
-    for (uint64_t line = 0; line < count; line++) {
-        double weight = name_list_weight(&lookup->keys, line);
-        uint64_t scaled = (uint64_t)(weight / largest * 0x1p32);
-        sum += weight > 0 && scaled == 0 ? 1 : scaled;
-        selection->weight_sums[line] = sum;
+        return err_set(err, -ENOMEM, "out of memory for %" PRIu64 " weights", count);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t scaled = (uint64_t)(weights[i] / largest * 0x1p32);
+        sum += weights[i] > 0 && scaled == 0 ? 1 : scaled;
+        selection->weight_sums[i] = sum;
     }
     return 0;
 }
@@ -167,16 +170,9 @@ static int list_samples(struct selection *selection, const struct loader_selecti
         selection->samples[line] = sample_of_line(lookup, line);
     if (options->keys)
         qsort(selection->samples, count, sizeof *selection->samples, compare_samples);
-    return options->weights ? add_weights(selection, lookup) : 0;
-}
-
-static int too_many_samples(const struct dataset *dataset, uint64_t maximum, struct err *err)
-{
-    err_set(err, -EINVAL, "the dataset has too many samples to select from");
-    err_at(err, dataset->path, ERR_NO_OFFSET);
-    err_expected(err, "at most %" PRIu64, maximum);
-    err_found(err, "%" PRIu64, dataset->samples);
-    return -EINVAL;
+    return options->weights
+               ? add_weights(selection, name_list_weights(&lookup->keys), lookup->path, lookup->err)
+               : 0;
 }
 
 static int select_keys(struct selection *selection, const struct loader_selection *options,
@@ -186,8 +182,6 @@ static int select_keys(struct selection *selection, const struct loader_selectio
     enum name_list_kind kind = options->order     ? NAME_LIST_REPEATED_KEYS
                                : options->weights ? NAME_LIST_WEIGHTED_KEYS
                                                   : NAME_LIST_KEYS;
-    if (lookup->dataset->samples > NO_SAMPLE)
-        return too_many_samples(lookup->dataset, NO_SAMPLE, lookup->err);
     lookup->path = options->order  ? options->order
                    : options->keys ? options->keys
                                    : options->weights;
@@ -204,7 +198,48 @@ static int select_keys(struct selection *selection, const struct loader_selectio
     return status ? status : list_samples(selection, options, lookup);
 }
 
+/* ---- Index fields. ---- */
+
+/* Keeps the samples that meet the condition. */
+static int select_where(struct selection *selection, struct sample_filter *filter,
+                        const char *condition, struct err *err)
+{
+    struct str matches = {0};
+    int status = sample_filter_where(filter, condition, &matches, err);
+    if (status) {
+        str_deinit(&matches);
+        return status;
+    }
+    free(selection->samples);
+    selection->samples = (uint32_t *)(void *)matches.data; /* takes the memory */
+    selection->samples_count = matches.bytes / sizeof *selection->samples;
+    filter->candidates = selection->samples;
+    filter->candidates_count = selection->samples_count;
+    return 0;
+}
+
+static int select_by_index(struct selection *selection, const struct loader_selection *options,
+                           struct shard_cache *cache, uint32_t number,
+                           const struct dataset *dataset, struct err *err)
+{
+    struct sample_filter filter = {.dataset = dataset,
+                                   .cache = cache,
+                                   .first_shard = shard_cache_first(cache, number),
+                                   .candidates = selection->samples,
+                                   .candidates_count = selection->samples_count};
+    return select_where(selection, &filter, options->where, err);
+}
+
 /* ---- All. ---- */
+
+static int too_many_samples(const struct dataset *dataset, uint64_t maximum, struct err *err)
+{
+    err_set(err, -EINVAL, "the dataset has too many samples to select from");
+    err_at(err, dataset->path, ERR_NO_OFFSET);
+    err_expected(err, "at most %" PRIu64, maximum);
+    err_found(err, "%" PRIu64, dataset->samples);
+    return -EINVAL;
+}
 
 static int hash_selection(struct selection *selection, struct err *err)
 {
@@ -236,8 +271,13 @@ int selection_open(const struct loader_selection *options, struct io *io, uint64
     selection->seed = seed;
     selection->samples_count = samples;
     selection->repeats = repeat > 1 || selection_has_order(options);
-    if (options->keys || options->order || options->weights)
+    if ((options->keys || selection_has_order(options) || options->where) &&
+        dataset->samples > NO_SAMPLE)
+        status = too_many_samples(dataset, NO_SAMPLE, err);
+    if (!status && (options->keys || options->order || options->weights))
         status = select_keys(selection, options, io, cache, number, &lookup);
+    if (!status && options->where)
+        status = select_by_index(selection, options, cache, number, dataset, err);
     name_list_deinit(&lookup.keys);
     free(lookup.samples);
     if (!status && selection->samples_count >= SELECTION_SAMPLES_MAX / repeat) {

@@ -9,6 +9,7 @@
  *     weights    a draw with replacement: Philox keyed by (seed, dataset, epoch, i) chooses the
  *                sample. Weights are scaled to integers, of which the largest is 2^32, so that
  *                draws are the same on every machine; a weight above 0 counts as at least 1.
+ *     where      the i-th sample that meets the condition, in dataset order; also of those of keys
  *     otherwise  sample i
  *
  * all of them modulo the number of samples, if an epoch repeats them. Immutable once open, so any
@@ -28,9 +29,9 @@ bool selection_has_order(const struct loader_selection *options);
 /* -EINVAL with advice: the options contradict each other. */
 int selection_check(const struct loader_selection *options, struct err *err);
 
-/* samples: in the dataset, or its windows. Opens all shards of the dataset to find keys. -EINVAL
- * names a key that no sample or several samples have, or a line of the file; errors of opening a
- * shard. */
+/* samples: in the dataset, or its windows. Opens all shards of the dataset, or those of the
+ * samples of keys. -EINVAL names a key that no sample or several samples have, or a line of the
+ * file; errors of sample_filter.h and of opening a shard. */
 int selection_open(const struct loader_selection *options, struct io *io, uint64_t seed,
                    const struct dataset *dataset, struct shard_cache *cache, uint32_t number,
                    uint64_t samples, struct selection **ret_selection, struct err *err);

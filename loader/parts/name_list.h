@@ -42,9 +42,10 @@ static inline uint32_t name_list_number(const struct name_list *list, uint64_t l
     return ((const uint32_t *)(const void *)list->numbers.data)[line];
 }
 
-static inline double name_list_weight(const struct name_list *list, uint64_t line)
+/* By line; NULL without weights. */
+static inline const double *name_list_weights(const struct name_list *list)
 {
-    return ((const double *)(const void *)list->weights.data)[line];
+    return (const double *)(const void *)list->weights.data;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #include "shards/format/npy.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ struct fixture_options fixture_options_default(uint64_t samples)
                                     .empty_jpg = -1,
                                     .cut_jpg = -1,
                                     .bad_label = -1,
+                                    .without_label = -1,
                                     .without_txt = -1,
                                     .bad_txt = -1,
                                     .other_npy = -1};
@@ -247,6 +249,19 @@ static void add_jpg(struct dataset_maker *maker, uint64_t s, const struct fixtur
         add_field(maker, "jpg", jpeg->data, jpeg->bytes);
 }
 
+double fixture_score(uint64_t sample)
+{
+    return sample % 9 == 4 ? NAN : (double)(sample * 37 % 101) / 100 - 0.5;
+}
+
+static void add_numbers(struct dataset_maker *maker, uint64_t sample, bool has_label)
+{
+    double label = has_label ? (double)(sample % FIXTURE_CLASSES) : NAN;
+    struct err err;
+    assert_ok(shard_writer_add_number(maker->writer, "label", label, &err), &err);
+    assert_ok(shard_writer_add_number(maker->writer, "score", fixture_score(sample), &err), &err);
+}
+
 void fixture_make_images(struct fixture *fixture, const struct fixture_options *options)
 {
     static struct dataset_maker maker;
@@ -285,6 +300,8 @@ void fixture_make_images(struct fixture *fixture, const struct fixture_options *
             add_field(&maker, "cls", label, strlen(label));
         if ((int64_t)s != options->without_jpg)
             add_jpg(&maker, s, options, &jpeg);
+        if (options->with_numbers)
+            add_numbers(&maker, s, (int64_t)s != options->without_label);
         if (options->with_record)
             add_json(&maker, s);
         if (options->with_record)

@@ -27,6 +27,8 @@ struct fixture_options {
     int64_t without_jpg, without_cls, empty_jpg, cut_jpg,
         bad_label;                           /* the sample with that defect; -1: none */
     uint64_t broken_jpg_stride;              /* every n-th image is not a JPEG; 0: none */
+    bool with_numbers;                       /* index fields: fixture_score, and label, the class */
+    int64_t without_label;                   /* the sample without it; -1: none */
     bool with_record;                        /* adds txt, fixture_caption, and npy, fixture_array */
     int64_t without_txt, bad_txt, other_npy; /* samples with that defect; -1: none */
 };
@@ -62,6 +64,7 @@ int fixture_set_up_with_options(void **state, const struct fixture_options *opti
 int fixture_set_up(void **state, uint64_t samples);
 int fixture_tear_down(void **state);
 
+double fixture_score(uint64_t sample);  /* -0.5 to 0.5; NaN for every ninth */
 uint32_t fixture_token(uint64_t index); /* below 5000 */
 enum { FIXTURE_CAPTION_BYTES_MAX = 6000, FIXTURE_ARRAY_ROWS_MAX = 3, FIXTURE_ARRAY_COLUMNS = 3 };
 /* UTF-8 of 0 to FIXTURE_CAPTION_BYTES_MAX bytes. Returns its size. */

@@ -2,6 +2,7 @@
  * Selections of samples: by keys, in a given order, drawn by weight, and repeated.
  */
 #include "tests/loader/fixture.h"
+#include "tests/loader/read_samples.h"
 
 #include "base/philox.h"
 
@@ -37,55 +38,11 @@ static int set_up(void **state)
     return fixture_set_up(state, SAMPLES);
 }
 
-/* The samples of an epoch by position, from `first` on, and of all ranks. Returns their number. */
-static uint64_t read_samples(const struct loader_options *options, uint32_t ranks, uint64_t first,
-                             uint32_t *ret_samples)
-{
-    uint64_t count = 0;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        struct loader_options own = *options;
-        struct loader *loader;
-        const struct batch *batch;
-        struct err err;
-        own.batching.rank = rank;
-        own.batching.ranks = ranks;
-        own.position = first;
-        assert_ok(loader_open(&own, &loader, &err), &err);
-        while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
-            for (uint32_t i = 0; i < batch->items_count; i++, count++) {
-                const struct batch_item *item = &batch->items[i];
-                char key[8] = "";
-                assert_int_equal(item->key_bytes, 7);
-                memcpy(key, item->key, 7);
-                ret_samples[item->position] = (uint32_t)atoi(key + 1);
-            }
-            loader_release(loader, batch);
-        }
-        loader_close(loader);
-    }
-    return count;
-}
-
 static struct loader_options options_for(const struct fixture *fixture)
 {
     struct loader_options options = fixture_loader_options(fixture, LOADER_BYTES);
     options.epochs_max = 1;
     return options;
-}
-
-/* Checks that ranks and restarts do not change what is read. */
-static void check_invariance(const struct loader_options *options, const uint32_t *samples,
-                             uint64_t count)
-{
-    uint32_t *again = calloc(count, sizeof *again);
-    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
-        assert_int_equal(read_samples(options, ranks, 0, again), count);
-        assert_memory_equal(again, samples, count * sizeof *again);
-    }
-    uint64_t first = count / 2;
-    assert_int_equal(read_samples(options, 2, first, again), count - first);
-    assert_memory_equal(again, samples, count * sizeof *again);
-    free(again);
 }
 
 static void keys_select_each_listed_sample_once(void **state)
@@ -367,7 +324,7 @@ static void wrong_selections_are_refused(void **state)
     }
     options.selection.keys = options.selection.weights;
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
-    assert_string_equal(err.what, "samples are selected in more than one way");
+    assert_string_equal(err.what, "samples are selected in ways that contradict each other");
     options.selection = (struct loader_selection){.repeat = UINT64_C(1) << 47};
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     assert_string_equal(err.what, "an epoch has too many samples");
@@ -382,7 +339,7 @@ static void wrong_selections_are_refused(void **state)
     options.decode = LOADER_TOKENS;
     options.selection.keys = list_path(fixture);
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
-    assert_string_equal(err.what, "text cannot be selected by key");
+    assert_string_equal(err.what, "windows of text cannot be selected");
 }
 
 int main(void)

@@ -108,6 +108,10 @@ static const struct config_field fields[] = {
      .help = "text file of lines with a key, a tab and a weight: draw samples with replacement in "
              "proportion to their weights, as many per epoch as there are lines, instead of "
              "data.order"},
+    {"data.sample.where", CONFIG_TEXT, AT(data.sample.where), "\"\"",
+     .help =
+         "condition on index fields, such as score >= 0.5 && width >= 256: train on the samples "
+         "that meet it, also of those in data.sample.keys; empty: all"},
     {"data.repeat", CONFIG_COUNT, AT(data.repeat), "1", 1, COUNT_MAX, FIXED,
      .help = "how often an epoch repeats each sample, each time with another augmentation"},
     {"data.lanes", CONFIG_COUNT_AUTO, AT(data.lanes), "auto", 0, COUNT_MAX, FIXED,

@@ -43,9 +43,9 @@ static void set_image_options(const struct train_config *c, struct loader_option
     o->image.mixup = make_mixup_options(c);
 }
 
-static const char *path_or_null(const char *path)
+static const char *text_or_null(const char *text)
 {
-    return path[0] ? path : NULL;
+    return text[0] ? text : NULL;
 }
 
 static void set_training_options(struct run *run, struct loader_options *o)
@@ -54,9 +54,10 @@ static void set_training_options(struct run *run, struct loader_options *o)
     set_training_data(run, o);
     set_image_options(c, o);
     o->order = (enum order_kind)c->data.order;
-    o->selection = (struct loader_selection){.keys = path_or_null(c->data.sample.keys),
-                                             .order = path_or_null(c->data.sample.order),
-                                             .weights = path_or_null(c->data.sample.weights),
+    o->selection = (struct loader_selection){.keys = text_or_null(c->data.sample.keys),
+                                             .order = text_or_null(c->data.sample.order),
+                                             .weights = text_or_null(c->data.sample.weights),
+                                             .where = text_or_null(c->data.sample.where),
                                              .repeat = c->data.repeat};
     o->drop_last = true;
     o->epochs_max = 0;
@@ -115,8 +116,8 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.image.crop.flip = false;
     o.image.label = (struct loader_label){
         .from = strcmp(c->data.label.from, "cls") == 0 ? NULL : c->data.label.from,
-        .path = path_or_null(c->data.label.path),
-        .map = path_or_null(c->data.label.map)};
+        .path = text_or_null(c->data.label.path),
+        .map = text_or_null(c->data.label.map)};
     o.image.requires_label = true;
     o.image.classes = c->model.classes;
     o.text.field = c->data.text.field;
