@@ -155,9 +155,10 @@ struct loader_source {
 };
 
 /* Which samples of the dataset an epoch has. Zeros: all, each once. The files list samples by key,
- * one per line (loader/parts/name_list.h). Only members can be selected, not windows. keys and
- * where may be combined; order and weights only with repeat. Position numbers, sample_ref.sample
- * and the digests then count the selected samples: sample_ref.sample is the number in the selection
+ * one per line (loader/parts/name_list.h). Only members can be selected, not windows. keys, where
+ * and balance may be combined: balance applies to the samples that the others leave. order and
+ * weights may be combined only with repeat. Position numbers, sample_ref.sample and the digests
+ * then count the selected samples: sample_ref.sample is the number in the selection
  * (loader/selection.h). */
 struct loader_selection {
     const char *keys;  /* only these samples, in the order of loader_options.order */
@@ -167,6 +168,10 @@ struct loader_selection {
     const char *weights;
     /* Only the samples that meet this condition on their index fields (loader/parts/where.h). */
     const char *where;
+    /* Draws samples with replacement so that all classes have the same probability, each sample of
+     * a class too. "class", for the class numbers that `convert dataset` records, or the name of an
+     * index field with integers. As many draws as samples. Replaces options.order. */
+    const char *balance;
     uint64_t repeat; /* how often an epoch repeats the samples; 0: 1. Each time is a sample of its
                         own: with its own place in the order and its own augmentation. */
 };

@@ -90,8 +90,8 @@ static const char *requested_fields(const struct loader_options *options)
 static int check_selection(const struct loader_options *options, struct err *err)
 {
     const struct loader_selection *selection = &options->selection;
-    bool selects_members =
-        selection->keys || selection->order || selection->weights || selection->where;
+    bool selects_members = selection->keys || selection->order || selection->weights ||
+                           selection->where || selection->balance;
     if (!selection_is_all(selection) && options->mix_count > 1) {
         err_set(err, -EINVAL, "samples of a mix cannot be selected");
         err_advise(err, "select from a single dataset, or set the weights of the mix");

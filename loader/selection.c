@@ -22,7 +22,7 @@ struct selection {
     uint64_t count; /* with repetitions */
     uint64_t samples_count;
     uint32_t *samples; /* NULL: all */
-    /* Of weights: sums of the scaled weights of samples[0] to samples[i]; else NULL. */
+    /* Of weights and balance: sums of the scaled weights of samples[0] to samples[i]; else NULL. */
     uint64_t *weight_sums;
     bool repeats;
     uint64_t seed, hash;
@@ -40,21 +40,21 @@ struct lookup {
 bool selection_is_all(const struct loader_selection *options)
 {
     return !options->keys && !options->order && !options->weights && !options->where &&
-           options->repeat <= 1;
+           !options->balance && options->repeat <= 1;
 }
 
 bool selection_has_order(const struct loader_selection *options)
 {
-    return options->order || options->weights;
+    return options->order || options->weights || options->balance;
 }
 
 int selection_check(const struct loader_selection *options, struct err *err)
 {
-    bool filters = options->keys || options->where;
+    bool filters = options->keys || options->where || options->balance;
     if (filters + !!options->order + !!options->weights <= 1)
         return 0;
     err_set(err, -EINVAL, "samples are selected in ways that contradict each other");
-    err_expected(err, "only order, only weights, or keys and where");
+    err_expected(err, "only order, only weights, or keys, where and balance in any combination");
     err_advise(err, "remove the others");
     return -EINVAL;
 }
@@ -218,16 +218,49 @@ static int select_where(struct selection *selection, struct sample_filter *filte
     return 0;
 }
 
+/* Weighs each sample by the inverse of its class's size. */
+static int weigh_classes(struct selection *selection, const uint32_t *classes, const char *path,
+                         struct err *err)
+{
+    uint64_t samples_count = selection->samples_count;
+    uint32_t classes_count = 0;
+    for (uint64_t i = 0; i < samples_count; i++)
+        classes_count = classes[i] < classes_count ? classes_count : classes[i] + 1;
+    uint64_t *counts = calloc(classes_count, sizeof *counts);
+    double *weights = malloc(samples_count * sizeof *weights);
+    int status = counts && weights ? 0
+                                   : err_set(err, -ENOMEM, "out of memory for %" PRIu64 " weights",
+                                             samples_count);
+    for (uint64_t i = 0; i < samples_count && !status; i++)
+        counts[classes[i]]++;
+    for (uint64_t i = 0; i < samples_count && !status; i++)
+        weights[i] = 1 / (double)counts[classes[i]];
+    if (!status)
+        status = add_weights(selection, weights, path, err);
+    free(counts);
+    free(weights);
+    return status;
+}
+
 static int select_by_index(struct selection *selection, const struct loader_selection *options,
                            struct shard_cache *cache, uint32_t number,
                            const struct dataset *dataset, struct err *err)
 {
+    struct str classes = {0};
     struct sample_filter filter = {.dataset = dataset,
                                    .cache = cache,
                                    .first_shard = shard_cache_first(cache, number),
                                    .candidates = selection->samples,
                                    .candidates_count = selection->samples_count};
-    return select_where(selection, &filter, options->where, err);
+    int status = options->where ? select_where(selection, &filter, options->where, err) : 0;
+    if (status || !options->balance)
+        return status;
+    status = sample_filter_classes(&filter, options->balance, &classes, err);
+    if (!status)
+        status = weigh_classes(selection, (const uint32_t *)(const void *)classes.data,
+                               dataset->path, err);
+    str_deinit(&classes);
+    return status;
 }
 
 /* ---- All. ---- */
@@ -276,7 +309,7 @@ int selection_open(const struct loader_selection *options, struct io *io, uint64
         status = too_many_samples(dataset, NO_SAMPLE, err);
     if (!status && (options->keys || options->order || options->weights))
         status = select_keys(selection, options, io, cache, number, &lookup);
-    if (!status && options->where)
+    if (!status && (options->where || options->balance))
         status = select_by_index(selection, options, cache, number, dataset, err);
     name_list_deinit(&lookup.keys);
     free(lookup.samples);

@@ -10,6 +10,7 @@
  *                sample. Weights are scaled to integers, of which the largest is 2^32, so that
  *                draws are the same on every machine; a weight above 0 counts as at least 1.
  *     where      the i-th sample that meets the condition, in dataset order; also of those of keys
+ *     balance    a draw as for weights, with weight 1 / (number of samples of the class)
  *     otherwise  sample i
  *
  * all of them modulo the number of samples, if an epoch repeats them. Immutable once open, so any

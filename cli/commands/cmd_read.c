@@ -33,7 +33,7 @@ struct read_args {
     uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
     uint32_t engine, page_cache, jpeg_decoder;
     bool flip, force, quality, cold;
-    const char *keys, *key_order, *weights, *where;
+    const char *keys, *key_order, *weights, *where, *balance;
     uint64_t repeat;
     const char *out, *html, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
 };
@@ -81,6 +81,9 @@ static const struct option option_rows[] = {
     {"where", 0, OPTION_TEXT, AT(where), "CONDITION", NULL,
      "read only the samples whose index fields meet the condition, such as 'score >= 0.5 && "
      "!(width < 256 || class(\"dog\"))'"},
+    {"balance", 0, OPTION_TEXT, AT(balance), "FIELD", NULL,
+     "draw samples with replacement so that all classes are equally likely; FIELD: class, or an "
+     "index field with integers"},
     {"repeat", 0, OPTION_COUNT, AT(repeat), "N", "1", "how often the epoch repeats each sample",
      .min = 1, .max = UINT32_MAX},
     {"batch", 0, OPTION_COUNT, AT(batch), "B", "256", "samples per global batch", .min = 1,
@@ -205,6 +208,7 @@ static struct loader_options make_options(const struct invocation *invocation)
                                                   .order = args->key_order,
                                                   .weights = args->weights,
                                                   .where = args->where,
+                                                  .balance = args->balance,
                                                   .repeat = args->repeat};
     options.epoch = (uint32_t)args->epoch;
     options.position = args->start;
@@ -547,7 +551,7 @@ static const char *const examples[] = {
     "'score={from: json, path: $.score, decode: f32, default: 0}' --print json",
     "millrace read shards --decode image --flip --randaugment 2,9 --html augmented.html",
     "millrace read shards --keys keys.txt --print keys",
-    "millrace read shards --where 'label <= 2 && !(class(\"ring\"))' --print keys",
+    "millrace read shards --where 'label <= 2 && !(class(\"ring\"))' --balance class --print keys",
     "millrace read tokens/train --block 64 --count 100 --print json",
     "millrace read --mix split/train=3 --mix split/val=1 --count 64 --print json",
     "millrace read shards --quality",

@@ -211,3 +211,40 @@ int sample_filter_where(const struct sample_filter *filter, const char *conditio
     where_free(where);
     return status;
 }
+
+/* ---- Classes. ---- */
+
+static int add_class(struct walk *walk, const struct shard *shard, uint64_t number, uint32_t sample,
+                     const double *values)
+{
+    double value = values[0];
+    uint32_t class_number;
+    int key_bytes;
+    (void)sample;
+    if (value >= 0 && value < SAMPLE_CLASSES_MAX && value == floor(value)) {
+        class_number = (uint32_t)value;
+        str_add(walk->out, &class_number, sizeof class_number);
+        return 0;
+    }
+    const char *key = key_of(shard, number, &key_bytes);
+    err_set(walk->err, -EINVAL, "the sample \"%.*s\" has no class", key_bytes, key);
+    err_at(walk->err, shard->path, ERR_NO_OFFSET);
+    err_expected(walk->err, "an integer from 0 to %d as index field \"%s\"", SAMPLE_CLASSES_MAX - 1,
+                 walk->names[0]);
+    if (isnan(value))
+        err_found(walk->err, "none");
+    else
+        err_found(walk->err, "%g", value);
+    err_advise(walk->err, "leave such samples out with a condition (where): %s >= 0",
+               walk->names[0]);
+    return -EINVAL;
+}
+
+int sample_filter_classes(const struct sample_filter *filter, const char *name, struct str *classes,
+                          struct err *err)
+{
+    struct walk walk = {.filter = filter, .names_count = 1, .visit = add_class, .out = classes};
+    walk.names[0] = strcmp(name, "class") == 0 ? WHERE_LABEL : name;
+    walk.err = err;
+    return visit_candidates(&walk);
+}

@@ -1,5 +1,5 @@
 /*
- * sample_filter — which samples of a dataset meet a condition (where.h): from
+ * sample_filter — which samples of a dataset meet a condition (where.h), and their classes: from
  * the index fields of its shards, without reading samples.
  *
  * Candidates are sample numbers in ascending order. Without a recorded index field of that name,
@@ -10,6 +10,8 @@
 
 #include "base/str.h"
 #include "loader/parts/shard_cache.h"
+
+enum { SAMPLE_CLASSES_MAX = 1 << 20 };
 
 /* Borrows all pointers. */
 struct sample_filter {
@@ -25,4 +27,10 @@ struct sample_filter {
  * the index does not have a field; errors of opening a shard. */
 int sample_filter_where(const struct sample_filter *filter, const char *condition,
                         struct str *matches, struct err *err);
+/* Appends the class of each candidate, as uint32_t: the index field of that name, an integer from 0
+ * to SAMPLE_CLASSES_MAX - 1. name: "class" for the index field `label`. -EINVAL names a sample
+ * without a class; errors as above. */
+int sample_filter_classes(const struct sample_filter *filter, const char *name, struct str *classes,
+                          struct err *err);
+
 #endif

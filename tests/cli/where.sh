@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Selections by the numbers in the index: `convert dataset --index-field`, `read --where`,
-# and training on them.
+# Selections by the numbers in the index: `convert dataset --index-field`, `read --where` and
+# `--balance`, and training on them.
 . "$(dirname "$0")/lib.sh"
 
 need_python
@@ -79,7 +79,7 @@ training_follows_the_selection() {
   millrace convert dataset photos images --index-field 'jpg:width=side' --quiet
   cat >train.yaml <<'YAML'
 run:   {dir: runs/a, steps: 2}
-data:  {train: images, memory: 32MiB, image: {size: 16}, sample: {where: "label >= 1 && side == 32"}}
+data:  {train: images, memory: 32MiB, image: {size: 16}, sample: {where: "label >= 1 && side == 32", balance: class}}
 model: {layers: 1, heads: 2, width: 16, patch: 8}
 batch: {global: 8, micro: 8}
 YAML

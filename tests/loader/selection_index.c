@@ -1,5 +1,5 @@
 /*
- * Selections of samples by the numbers in the index: conditions.
+ * Selections of samples by the numbers in the index: conditions, and balanced classes.
  */
 #include "tests/loader/fixture.h"
 #include "tests/loader/read_samples.h"
@@ -171,6 +171,74 @@ static void an_unknown_size_is_refused(void **state)
     unlink(path);
 }
 
+/* ---- Balance. ---- */
+
+static void balanced_draws_are_those_of_inverse_class_sizes(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct loader_options options = options_for(fixture);
+    char path[TEST_PATH_BYTES_MAX + 16], text[SAMPLES * 40] = "";
+    uint32_t samples[2 * SAMPLES], weighted[2 * SAMPLES], counts[FIXTURE_CLASSES] = {0};
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        bool is_match = label_of(i) >= 0 && fixture_score(i) < 0.3;
+        counts[i % FIXTURE_CLASSES] += is_match;
+        count += is_match;
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        if (label_of(i) >= 0 && fixture_score(i) < 0.3)
+            sprintf(text + strlen(text), "k%06u\t%.17g\n", i, 1.0 / counts[i % FIXTURE_CLASSES]);
+    snprintf(path, sizeof path, "%s.list", fixture->folder);
+    test_write_file(path, text, strlen(text));
+    options.selection = (struct loader_selection){.weights = path, .repeat = 2};
+    options.epoch = 3;
+    assert_int_equal(read_samples(&options, 1, 0, weighted), 2 * count);
+    options.selection = (struct loader_selection){
+        .balance = "class", .where = "label >= 0 && score < 0.3", .repeat = 2};
+    assert_int_equal(read_samples(&options, 1, 0, samples), 2 * count);
+    assert_memory_equal(samples, weighted, 2 * count * sizeof *samples);
+    check_invariance(&options, samples, 2 * count);
+    options.selection.balance = "label";
+    assert_int_equal(read_samples(&options, 2, 0, weighted), 2 * count);
+    assert_memory_equal(samples, weighted, 2 * count * sizeof *samples);
+    unlink(path);
+}
+
+/* Three classes of 36, 36 and few samples. */
+static void balanced_classes_are_equally_frequent(void **state)
+{
+    const struct fixture *fixture = *state;
+    struct loader_options options = options_for(fixture);
+    enum { EPOCHS = 300 };
+    uint32_t samples[SAMPLES];
+    uint64_t draws = 0, by_class[3] = {0}, by_sample[SAMPLES] = {0}, sizes[3] = {0};
+    options.selection.where = "label < 2 || (label == 2 && score > 0.2)";
+    options.selection.balance = "class";
+    for (options.epoch = 0; options.epoch < EPOCHS; options.epoch++) {
+        uint64_t count = read_samples(&options, 1, 0, samples);
+        for (uint64_t i = 0; i < count; i++) {
+            by_class[samples[i] % FIXTURE_CLASSES]++;
+            by_sample[samples[i]]++;
+        }
+        draws += count;
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++)
+        if (by_sample[i] > 0)
+            sizes[i % FIXTURE_CLASSES]++;
+    assert_true(sizes[0] > 2 * sizes[2] && sizes[2] > 3);
+    /* each within five standard deviations of a binomial distribution */
+    for (int c = 0; c < 3; c++) {
+        double expected = (double)draws / 3;
+        assert_true(fabs((double)by_class[c] - expected) < 5 * sqrt(expected * 2 / 3));
+    }
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        if (by_sample[i] == 0)
+            continue;
+        double p = 1.0 / 3 / (double)sizes[i % FIXTURE_CLASSES], expected = (double)draws * p;
+        assert_true(fabs((double)by_sample[i] - expected) < 5 * sqrt(expected * (1 - p)));
+    }
+}
+
 static void wrong_selections_are_refused(void **state)
 {
     const struct fixture *fixture = *state;
@@ -185,6 +253,13 @@ static void wrong_selections_are_refused(void **state)
         {{.where = "score > 0 && size < 3"}, "the shard has no index field \"size\"", "size"},
         {{.where = "width > 0"}, "the shard has no index field \"width\"", "width"},
         {{.where = "class(\"none\")"}, "the condition is wrong at column 7", "\"\"none\")\""},
+        {{.balance = "class"}, "the sample \"k000100\" has no class", "none"},
+        {{.balance = "label"}, "the sample \"k000100\" has no class", "none"},
+        {{.balance = "score"}, "the sample \"k000000\" has no class", "-0.5"},
+        {{.balance = "size"}, "the shard has no index field \"size\"", "size"},
+        {{.balance = "class", .weights = "w"},
+         "samples are selected in ways that contradict each other",
+         ""},
         {{.where = "score > 0", .weights = "w"},
          "samples are selected in ways that contradict each other",
          ""},
@@ -207,7 +282,7 @@ static void wrong_selections_are_refused(void **state)
     struct err err;
     fixture_make_default_images(&plain, 10);
     struct loader_options options = options_for(&plain);
-    options.selection.where = "label >= 0";
+    options.selection.balance = "class";
     assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
     assert_string_equal(err.what, "the shard has no index field \"label\"");
     assert_non_null(strstr(err.advice, "--index-field"));
@@ -222,6 +297,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_condition_selects_among_keys, set_up, fixture_tear_down),
         cmocka_unit_test(sizes_of_uncompressed_images_need_no_option),
         cmocka_unit_test_setup_teardown(an_unknown_size_is_refused, set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(balanced_draws_are_those_of_inverse_class_sizes, set_up,
+                                        fixture_tear_down),
+        cmocka_unit_test_setup_teardown(balanced_classes_are_equally_frequent, set_up,
+                                        fixture_tear_down),
         cmocka_unit_test_setup_teardown(wrong_selections_are_refused, set_up, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,7 @@ struct train_config {
         uint64_t lanes, window, run; /* 0: auto */
         struct {
             char keys[IO_PATH_BYTES_MAX], order[IO_PATH_BYTES_MAX], weights[IO_PATH_BYTES_MAX];
-            char where[WHERE_BYTES_MAX];
+            char where[WHERE_BYTES_MAX], balance[SHARD_NUMBER_NAME_BYTES_MAX];
         } sample; /* "": all samples */
         uint64_t repeat;
         uint64_t workers; /* 0: auto */

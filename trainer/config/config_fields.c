@@ -112,6 +112,10 @@ static const struct config_field fields[] = {
      .help =
          "condition on index fields, such as score >= 0.5 && width >= 256: train on the samples "
          "that meet it, also of those in data.sample.keys; empty: all"},
+    {"data.sample.balance", CONFIG_TEXT, AT(data.sample.balance), "\"\"",
+     .help = "class, or the name of an index field with integers: draw samples with replacement so "
+             "that all classes are equally likely, as many per epoch as there are samples, instead "
+             "of data.order"},
     {"data.repeat", CONFIG_COUNT, AT(data.repeat), "1", 1, COUNT_MAX, FIXED,
      .help = "how often an epoch repeats each sample, each time with another augmentation"},
     {"data.lanes", CONFIG_COUNT_AUTO, AT(data.lanes), "auto", 0, COUNT_MAX, FIXED,

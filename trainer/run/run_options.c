@@ -58,6 +58,7 @@ static void set_training_options(struct run *run, struct loader_options *o)
                                              .order = text_or_null(c->data.sample.order),
                                              .weights = text_or_null(c->data.sample.weights),
                                              .where = text_or_null(c->data.sample.where),
+                                             .balance = text_or_null(c->data.sample.balance),
                                              .repeat = c->data.repeat};
     o->drop_last = true;
     o->epochs_max = 0;
