@@ -227,6 +227,16 @@ int columns_check(const struct columns *columns, const struct table_row *row, st
     return -EINVAL;
 }
 
+void columns_hash(const struct columns *columns, struct hash_stream *hash)
+{
+    for (uint32_t i = 0; i < columns->count; i++) {
+        const struct column *column = &columns->items[i];
+        hash_stream_update(hash, column->name, strlen(column->name) + 1);
+        hash_stream_update(hash, column->field, strlen(column->field) + 1);
+        hash_stream_update(hash, &column->kind, sizeof column->kind);
+    }
+}
+
 struct description {
     const struct columns *columns;
     struct str *out;

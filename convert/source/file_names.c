@@ -118,6 +118,52 @@ bool extension_is_field(const struct convert_options *options, const char *exten
     return is_image_extension(extension);
 }
 
+bool name_is_split(const char *name)
+{
+    static const char *const names[] = {"train",      "training", "val",  "valid",
+                                        "validation", "dev",      "test", "testing"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Returns the part of a name before -NUMBER-of-NUMBER: its length. */
+static size_t unnumbered_bytes(const char *name)
+{
+    static const char digits[] = "0123456789";
+    const char *of = strrchr(name, '-'), *at = of;
+    if (!of || of - name < 3 || memcmp(of - 3, "-of", 3) != 0 || !of[1] ||
+        of[1 + strspn(of + 1, digits)])
+        return strlen(name);
+    for (at = of - 3; at > name && strchr(digits, at[-1]); at--)
+        ;
+    return at < of - 3 && at > name && at[-1] == '-' ? (size_t)(at - name - 1) : strlen(name);
+}
+
+bool name_has_tfrecord(const char *name)
+{
+    static const char *const ends[] = {".tfrecord", ".tfrecords", ".tfrec"};
+    size_t bytes = unnumbered_bytes(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t end_bytes = strlen(ends[i]);
+        if (bytes >= end_bytes && strncasecmp(name + bytes - end_bytes, ends[i], end_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool name_is_tfrecord(const char *name)
+{
+    return name_has_tfrecord(name) || (name[unnumbered_bytes(name)] && !strchr(name, '.'));
+}
+
+bool name_describes_tfrecords(const char *name)
+{
+    return strcmp(name, "dataset_info.json") == 0 || strcmp(name, "features.json") == 0 ||
+           str_ends_with(name, ".labels.txt");
+}
+
 const char *name_unsupported_format(const struct convert_options *options, const char *name)
 {
     static const struct {
@@ -134,9 +180,8 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".feather", "Arrow"},
         {".orc", "ORC"},
         {".avro", "Avro"},
-        {".tfrecord", "TFRecord"},
-        {".tfrecords", "TFRecord"},
-        {".tfrecord.gz", "TFRecord"},
+        {".tfrecord.gz", "compressed TFRecord"},
+        {".tfrecords.gz", "compressed TFRecord"},
         {".h5", "HDF5"},
         {".hdf5", "HDF5"},
         {".mdb", "LMDB"},
@@ -179,14 +224,12 @@ const char *name_unsupported_format(const struct convert_options *options, const
         return NULL;
     if (strcmp(name, "dataset.json") == 0)
         return "a dataset of shards";
-    if (strstr(name, ".tfrecord-"))
-        return "TFRecord";
     if (name_is_archive(name))
         return "an archive";
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
-    return NULL;
+    return name_is_tfrecord(name) ? "TFRecord" : NULL;
 }
 
 static bool ends_with_any(const char *name, const char *const *ends, size_t count)
@@ -208,6 +251,11 @@ bool name_is_archive(const char *name)
     static const char *const ends[] = {".tar.gz", ".tgz",     ".tar.bz2", ".tbz2",    ".tar.xz",
                                        ".txz",    ".tar.zst", ".tzst",    ".tar.lz4", ".zip"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_tar_or_archive(const char *name)
+{
+    return str_ends_with_nocase(name, ".tar") || name_is_archive(name);
 }
 
 /* Advice on a format; NULL: unpack it. */
@@ -233,6 +281,9 @@ static const char *advice_on(const char *format)
         {"a CSV list", list},
         {"a TSV list", list},
         {"JSON Lines", list},
+        {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
+                     "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
+        {"compressed TFRecord", "decompress it first, with gzip -d"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
@@ -247,9 +298,10 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a list (JSON Lines, CSV, TSV), tars or zips or a folder of them, a dataset, "
-             "a .txt file or a folder of them");
+        err,
+        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+        "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, a "
+        "dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -37,6 +37,7 @@ struct source_layout {
     bool has_metadata; /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
     bool has_tars, has_dataset; /* tars are not other files; dataset.json */
     bool has_archives;          /* compressed tars and zips, which are not other files */
+    bool has_tfrecords;         /* not other files either, like what TensorFlow Datasets adds */
     bool has_tokenizer;         /* --tokenizer was given */
 };
 
@@ -98,6 +99,7 @@ struct source_ops {
     /* Items are read in increasing order of their numbers, by one reader; some may be skipped. They
      * cannot be shuffled. */
     bool is_sequential;
+    bool has_columns; /* the option for columns applies, and those for files do not */
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
@@ -127,8 +129,8 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_archive_ops, source_shards_ops, source_table_ops,
-    source_text_ops, source_classes_ops, source_files_ops;
+extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
+    source_table_ops, source_text_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -164,7 +166,8 @@ void source_end_field(struct source_sample *sample, const char *extension, size_
 
 static inline bool source_layout_has_others(const struct source_layout *layout)
 {
-    return layout->has_text_files || layout->has_other_files || layout->has_folders;
+    return layout->has_text_files || layout->has_other_files || layout->has_folders ||
+           layout->has_tfrecords;
 }
 
 /* A folder of shards or tars, and of nothing else. */
@@ -178,6 +181,14 @@ static inline bool source_layout_has_shards(const struct source_layout *layout)
 static inline bool source_layout_has_archives(const struct source_layout *layout)
 {
     return layout->has_archives && !source_layout_has_others(layout);
+}
+
+/* A folder of record files, and of nothing else. */
+static inline bool source_layout_has_tfrecords(const struct source_layout *layout)
+{
+    return layout->has_tfrecords && !layout->has_text_files && !layout->has_other_files &&
+           !layout->has_folders && !layout->has_tars && !layout->has_archives &&
+           !layout->has_dataset && !layout->has_metadata;
 }
 
 /* Splits from --split have nonzero fractions. */

@@ -2,6 +2,7 @@
  * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
+ *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -15,12 +16,12 @@
 #include "convert/source/table_folder.h"
 #include "io/file_util.h"
 #include "shards/dataset/dataset.h"
+#include "shards/dataset/url_list.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 struct folder_summary {
     const struct convert_options *options;
@@ -28,6 +29,7 @@ struct folder_summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
+    bool describes_tfrecords;       /* see name_describes_tfrecords */
     const char *unsupported_format; /* of unsupported_file, or NULL */
     char unsupported_file[IO_PATH_BYTES_MAX];
 };
@@ -37,16 +39,6 @@ struct probe {
     struct convert_options *options;
     struct err *err;
 };
-
-static bool is_split_name(const char *name)
-{
-    static const char *const names[] = {"train",      "training", "val",  "valid",
-                                        "validation", "dev",      "test", "testing"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
 
 static const char *next_name(const char *name)
 {
@@ -82,6 +74,10 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_metadata = true;
         return 0;
     }
+    if (name_describes_tfrecords(name)) {
+        summary->describes_tfrecords = true;
+        return 0;
+    }
     const char *format = name_unsupported_format(summary->options, name);
     if (format && strcmp(name, DATASET_FILE_NAME) == 0)
         summary->layout.has_dataset = true;
@@ -89,6 +85,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_tars = true;
     else if (format && name_is_archive(name))
         summary->layout.has_archives = true;
+    else if (format && name_is_tfrecord(name))
+        summary->layout.has_tfrecords = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
@@ -137,9 +135,12 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
+    if (summary->describes_tfrecords && !summary->layout.has_tfrecords)
+        summary->layout.has_other_files = true;
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
         !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
-        !source_layout_has_archives(&summary->layout))
+        !source_layout_has_archives(&summary->layout) &&
+        !source_layout_has_tfrecords(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -166,7 +167,7 @@ static int reject_mixed_folders(const struct probe *probe, const struct folder_s
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
-        if (!is_split_name(name)) {
+        if (!name_is_split(name)) {
             other = name;
             continue;
         }
@@ -232,7 +233,8 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
         return reject_folders(
-            probe, "the split folders contain text or tars; convert them one folder at a time",
+            probe,
+            "the split folders contain text, tars or records; convert them one folder at a time",
             text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
@@ -251,7 +253,7 @@ static bool all_are_splits(const struct folder_summary *root)
 {
     const char *name = root->folders.data;
     for (uint32_t i = 0; i < root->folders_count; i++, name = next_name(name))
-        if (!is_split_name(name))
+        if (!name_is_split(name))
             return false;
     return root->folders_count > 0;
 }
@@ -302,7 +304,8 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     const char *format = name_unsupported_format(options, options->source);
     bool is_list = format && name_is_list(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops)
+    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
+        *ret_ops != &source_tfrecord_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
         format = "a JSON array";
@@ -310,15 +313,24 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     return *ret_ops ? 0 : reject_unsupported_format(options->source, format, probe->err);
 }
 
-/* By the names: a pattern may match archives, compressed or not. */
+/* By the names, or else by the first file: a pattern may match archives, compressed or not. */
 static int choose_pattern_source(const struct probe *probe, const struct source_ops **ret_ops)
 {
     struct url_list paths = {0};
-    int status = archive_paths_list(probe->io, probe->options, &paths, probe->err);
+    struct io_head head = {0};
     *ret_ops = &source_shards_ops;
+    int status = archive_paths_list(probe->io, probe->options, NULL, &paths, probe->err);
+    if (!status && paths.count > 0 &&
+        io_read_head(probe->io, paths.urls[0], SOURCE_HEAD_BYTES, &head, NULL) == 0) {
+        const struct source_layout layout = {
+            .file = paths.urls[0], .head = head.data, .head_bytes = head.bytes};
+        if (source_find(&layout) == &source_tfrecord_ops)
+            *ret_ops = &source_tfrecord_ops;
+    }
     for (size_t i = 0; i < paths.count; i++)
         if (name_is_archive(paths.urls[i]))
             *ret_ops = &source_archive_ops;
+    free(head.data);
     url_list_deinit(&paths);
     return status;
 }
@@ -334,13 +346,27 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
                : 0;
 }
 
+static int reject_option(const struct probe *probe, const char *option)
+{
+    err_set(probe->err, -EINVAL, "%s is not for lists and records", option);
+    err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
+    err_advise(probe->err, "map columns to fields with --column NAME=FIELD");
+    return -EINVAL;
+}
+
 static int check_columns(const struct probe *probe, const struct source_ops *ops)
 {
-    return probe->options->columns.count == 0 || ops == &source_table_ops
+    const struct convert_options *options = probe->options;
+    if (ops->has_columns && options->tokenizer)
+        return reject_option(probe, "--tokenizer");
+    if (ops->has_columns && options->fields.count > 0)
+        return reject_option(probe, "--fields");
+    return options->columns.count == 0 || ops->has_columns
                ? 0
-               : reject_folders(probe, "--column is for lists", "a source without columns",
-                                "use it with a CSV, TSV or JSON Lines file, or with a folder that "
-                                "has metadata.csv or metadata.jsonl");
+               : reject_folders(probe, "--column is for lists and records",
+                                "a source without columns",
+                                "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
+                                "folder that has metadata.csv or metadata.jsonl");
 }
 
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)
