@@ -81,16 +81,29 @@ int record_add(struct record *record, const void *name, size_t name_bytes, enum 
     return check_memory(&record->data, err);
 }
 
+static int add_string(struct record *record, struct record_value *value,
+                      const struct record_string *string, struct err *err)
+{
+    assert(value->kind != RECORD_NUMBERS);
+    if (record->strings.bytes / sizeof *string == RECORD_STRINGS_MAX)
+        return reject_limit(record, "strings", RECORD_STRINGS_MAX, err);
+    str_add(&record->strings, string, sizeof *string);
+    value->count++;
+    return check_memory(&record->strings, err);
+}
+
 int record_add_string(struct record *record, struct record_value *value, const void *data,
                       size_t bytes, struct err *err)
 {
-    const struct record_string string = {.data = data, .bytes = bytes};
-    assert(value->kind != RECORD_NUMBERS);
-    if (record->strings.bytes / sizeof string == RECORD_STRINGS_MAX)
-        return reject_limit(record, "strings", RECORD_STRINGS_MAX, err);
-    str_add(&record->strings, &string, sizeof string);
-    value->count++;
-    return check_memory(&record->strings, err);
+    return add_string(record, value, &(struct record_string){.data = data, .bytes = bytes}, err);
+}
+
+int record_add_made_string(struct record *record, struct record_value *value, size_t start,
+                           struct err *err)
+{
+    const struct record_string string = {.at = start, .bytes = record->data.bytes - start};
+    int status = add_string(record, value, &string, err);
+    return status ? status : check_memory(&record->data, err);
 }
 
 int record_add_numbers(struct record *record, struct record_value *value, const void *numbers,

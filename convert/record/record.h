@@ -66,6 +66,9 @@ int record_add(struct record *record, const void *name, size_t name_bytes, enum 
 /* Appends a string. The data is borrowed. */
 int record_add_string(struct record *record, struct record_value *value, const void *data,
                       size_t bytes, struct err *err);
+/* Appends a string that was made at the end of record->data, from `start` on. */
+int record_add_made_string(struct record *record, struct record_value *value, size_t start,
+                           struct err *err);
 /* Appends numbers of value->dtype. */
 int record_add_numbers(struct record *record, struct record_value *value, const void *numbers,
                        uint64_t count, struct err *err);

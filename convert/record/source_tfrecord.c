@@ -48,7 +48,7 @@ static bool is_header(const uint8_t *header)
 static bool is_tfrecord(const struct source_layout *layout)
 {
     if (!layout->file)
-        return !layout->has_tokenizer && source_layout_has_tfrecords(layout);
+        return !layout->has_tokenizer && layout->has_tfrecords && source_layout_has_records(layout);
     const char *slash = strrchr(layout->file, '/');
     return (layout->head_bytes >= HEADER_BYTES && is_header((const uint8_t *)layout->head)) ||
            name_has_tfrecord(slash ? slash + 1 : layout->file);

@@ -158,10 +158,10 @@ bool name_is_tfrecord(const char *name)
     return name_has_tfrecord(name) || (name[unnumbered_bytes(name)] && !strchr(name, '.'));
 }
 
-bool name_describes_tfrecords(const char *name)
+bool name_describes_records(const char *name)
 {
-    return strcmp(name, "dataset_info.json") == 0 || strcmp(name, "features.json") == 0 ||
-           str_ends_with(name, ".labels.txt");
+    return strcmp(name, "index.json") == 0 || strcmp(name, "dataset_info.json") == 0 ||
+           strcmp(name, "features.json") == 0 || str_ends_with(name, ".labels.txt");
 }
 
 const char *name_unsupported_format(const struct convert_options *options, const char *name)
@@ -172,8 +172,6 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".tar", "a tar archive"},
         {".7z", "a 7z archive"},
         {".rar", "a RAR archive"},
-        {".mds", "a Mosaic (MDS) dataset"},
-        {".mds.zstd", "a Mosaic (MDS) dataset"},
         {".beton", "an FFCV dataset"},
         {".parquet", "Parquet"},
         {".arrow", "Arrow"},
@@ -229,7 +227,7 @@ const char *name_unsupported_format(const struct convert_options *options, const
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
-    return name_is_tfrecord(name) ? "TFRecord" : NULL;
+    return name_is_tfrecord(name) ? "TFRecord" : name_is_mds(name) ? "MDS shards" : NULL;
 }
 
 static bool ends_with_any(const char *name, const char *const *ends, size_t count)
@@ -243,6 +241,13 @@ static bool ends_with_any(const char *name, const char *const *ends, size_t coun
 bool name_is_list(const char *name)
 {
     static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+    return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_mds(const char *name)
+{
+    static const char *const ends[] = {".mds",    ".mds.zstd",   ".mds.zst", ".mds.gz",
+                                       ".mds.br", ".mds.snappy", ".mds.bz2"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
@@ -283,6 +288,7 @@ static const char *advice_on(const char *format)
         {"JSON Lines", list},
         {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
                      "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
+        {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},
         {"compressed TFRecord", "decompress it first, with gzip -d"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
@@ -300,8 +306,8 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_expected(
         err,
         "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-        "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, a "
-        "dataset, a .txt file or a folder of them");
+        "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, MDS "
+        "shards, a dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

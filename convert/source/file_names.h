@@ -29,8 +29,10 @@ bool name_is_split(const char *name);
 bool name_has_tfrecord(const char *name);
 /* The same, or without an extension: x-00000-of-00010. */
 bool name_is_tfrecord(const char *name);
-/* Files that TensorFlow Datasets writes next to its records. */
-bool name_describes_tfrecords(const char *name);
+/* .mds, perhaps compressed. */
+bool name_is_mds(const char *name);
+/* Files that describe the records next to them: those of TensorFlow Datasets, and index.json. */
+bool name_describes_records(const char *name);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);

@@ -3,6 +3,7 @@
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
+ *     ROOT/index.json, ROOT/a.mds     MDS shards
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -29,7 +30,7 @@ struct folder_summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    bool describes_tfrecords;       /* see name_describes_tfrecords */
+    bool describes_records;         /* see name_describes_records */
     const char *unsupported_format; /* of unsupported_file, or NULL */
     char unsupported_file[IO_PATH_BYTES_MAX];
 };
@@ -74,8 +75,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_metadata = true;
         return 0;
     }
-    if (name_describes_tfrecords(name)) {
-        summary->describes_tfrecords = true;
+    if (name_describes_records(name)) {
+        summary->describes_records = true;
         return 0;
     }
     const char *format = name_unsupported_format(summary->options, name);
@@ -87,6 +88,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_archives = true;
     else if (format && name_is_tfrecord(name))
         summary->layout.has_tfrecords = true;
+    else if (format && name_is_mds(name))
+        summary->layout.has_mds = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
@@ -135,12 +138,12 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
-    if (summary->describes_tfrecords && !summary->layout.has_tfrecords)
+    if (summary->describes_records && !summary->layout.has_tfrecords && !summary->layout.has_mds)
         summary->layout.has_other_files = true;
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
         !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
         !source_layout_has_archives(&summary->layout) &&
-        !source_layout_has_tfrecords(&summary->layout))
+        !source_layout_has_records(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -366,7 +369,8 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
                : reject_folders(probe, "--column is for lists and records",
                                 "a source without columns",
                                 "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
-                                "folder that has metadata.csv or metadata.jsonl");
+                                "folder of MDS shards, or one with metadata.csv or "
+                                "metadata.jsonl");
 }
 
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)

@@ -1,6 +1,6 @@
 /*
  * records: TFRecord files that change after they were listed, and records that are too large.
- * tests/cli/records.sh tests the rest.
+ * tests/cli/records_tfrecord.sh tests the rest.
  */
 #include "base/bytes.h"
 #include "base/crc.h"
