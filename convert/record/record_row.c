@@ -194,7 +194,9 @@ static int write_json(struct jsonx_writer *json, const struct record *record,
     const char *text = record_string(record, value, 0, &bytes);
     int status = jsonx_parse_value(text, bytes, record->path, (int64_t)record->offset, &root, err);
     if (status)
-        return status;
+        return status == -EBADMSG
+                   ? reject(record, value, "bytes that are not valid JSON", "x.bin:file", err)
+                   : status;
     jsonx_free(root);
     jsonx_write_raw(json, record_name(record, value), text, bytes);
     return 0;

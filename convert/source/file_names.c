@@ -227,7 +227,10 @@ const char *name_unsupported_format(const struct convert_options *options, const
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
-    return name_is_tfrecord(name) ? "TFRecord" : name_is_mds(name) ? "MDS shards" : NULL;
+    return name_is_tfrecord(name)  ? "TFRecord"
+           : name_is_mds(name)     ? "MDS shards"
+           : name_is_litdata(name) ? "litdata chunks"
+                                   : NULL;
 }
 
 static bool ends_with_any(const char *name, const char *const *ends, size_t count)
@@ -249,6 +252,11 @@ bool name_is_mds(const char *name)
     static const char *const ends[] = {".mds",    ".mds.zstd",   ".mds.zst", ".mds.gz",
                                        ".mds.br", ".mds.snappy", ".mds.bz2"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_litdata(const char *name)
+{
+    return strncmp(name, "chunk-", 6) == 0 && str_ends_with(name, ".bin");
 }
 
 bool name_is_archive(const char *name)
@@ -289,6 +297,8 @@ static const char *advice_on(const char *format)
         {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
                      "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
         {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},
+        {"litdata chunks", "convert the folder that holds index.json and the chunks, and nothing "
+                           "else"},
         {"compressed TFRecord", "decompress it first, with gzip -d"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
@@ -307,7 +317,7 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
         err,
         "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
         "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, MDS "
-        "shards, a dataset, a .txt file or a folder of them");
+        "shards, litdata chunks, a dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -31,6 +31,8 @@ bool name_has_tfrecord(const char *name);
 bool name_is_tfrecord(const char *name);
 /* .mds, perhaps compressed. */
 bool name_is_mds(const char *name);
+/* chunk-0-0.bin and the like. */
+bool name_is_litdata(const char *name);
 /* Files that describe the records next to them: those of TensorFlow Datasets, and index.json. */
 bool name_describes_records(const char *name);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions

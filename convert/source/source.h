@@ -35,10 +35,10 @@ struct source_layout {
     /* What a folder contains: .txt files, other files, folders. */
     bool has_text_files, has_other_files, has_folders;
     bool has_metadata; /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
-    bool has_tars, has_dataset;  /* tars are not other files; dataset.json */
-    bool has_archives;           /* compressed tars and zips, which are not other files */
-    bool has_tfrecords, has_mds; /* record files, which are not other files */
-    bool has_tokenizer;          /* --tokenizer was given */
+    bool has_tars, has_dataset; /* tars are not other files; dataset.json */
+    bool has_archives;          /* compressed tars and zips, which are not other files */
+    bool has_tfrecords, has_mds, has_chunks; /* record files, which are not other files */
+    bool has_tokenizer;                      /* --tokenizer was given */
 };
 
 /* Immutable once open; usable from any thread. */
@@ -130,7 +130,8 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
-    source_mds_ops, source_table_ops, source_text_ops, source_classes_ops, source_files_ops;
+    source_mds_ops, source_litdata_ops, source_table_ops, source_text_ops, source_classes_ops,
+    source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -167,7 +168,7 @@ void source_end_field(struct source_sample *sample, const char *extension, size_
 static inline bool source_layout_has_others(const struct source_layout *layout)
 {
     return layout->has_text_files || layout->has_other_files || layout->has_folders ||
-           layout->has_tfrecords || layout->has_mds;
+           layout->has_tfrecords || layout->has_mds || layout->has_chunks;
 }
 
 /* A folder of shards or tars, and of nothing else. */
@@ -186,9 +187,10 @@ static inline bool source_layout_has_archives(const struct source_layout *layout
 /* A folder of record files of one kind, and of nothing else. */
 static inline bool source_layout_has_records(const struct source_layout *layout)
 {
-    return layout->has_tfrecords + layout->has_mds == 1 && !layout->has_text_files &&
-           !layout->has_other_files && !layout->has_folders && !layout->has_tars &&
-           !layout->has_archives && !layout->has_dataset && !layout->has_metadata;
+    return layout->has_tfrecords + layout->has_mds + layout->has_chunks == 1 &&
+           !layout->has_text_files && !layout->has_other_files && !layout->has_folders &&
+           !layout->has_tars && !layout->has_archives && !layout->has_dataset &&
+           !layout->has_metadata;
 }
 
 /* Splits from --split have nonzero fractions. */

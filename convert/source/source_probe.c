@@ -3,7 +3,7 @@
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
- *     ROOT/index.json, ROOT/a.mds     MDS shards
+ *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -90,6 +90,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_tfrecords = true;
     else if (format && name_is_mds(name))
         summary->layout.has_mds = true;
+    else if (format && name_is_litdata(name))
+        summary->layout.has_chunks = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
@@ -138,7 +140,8 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
-    if (summary->describes_records && !summary->layout.has_tfrecords && !summary->layout.has_mds)
+    if (summary->describes_records && !summary->layout.has_tfrecords && !summary->layout.has_mds &&
+        !summary->layout.has_chunks)
         summary->layout.has_other_files = true;
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
         !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
@@ -366,11 +369,11 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
         return reject_option(probe, "--fields");
     return options->columns.count == 0 || ops->has_columns
                ? 0
-               : reject_folders(probe, "--column is for lists and records",
-                                "a source without columns",
-                                "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
-                                "folder of MDS shards, or one with metadata.csv or "
-                                "metadata.jsonl");
+               : reject_folders(
+                     probe, "--column is for lists and records", "a source without columns",
+                     "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
+                     "folder of MDS shards or litdata chunks, or one with metadata.csv or "
+                     "metadata.jsonl");
 }
 
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)

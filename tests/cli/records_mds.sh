@@ -142,10 +142,10 @@ PY
   find_error cut 1 "an MDS shard is damaged, or does not match index.json: cut/shard.00000.mds at 0: expected as many bytes as in index.json"
   find_error count 1 "count/shard.00000.mds at 0: expected as many samples as in index.json, found 4"
   find_error order 1 "order/shard.00000.mds at 8: expected an offset after the one before"
-  find_error sizes 1 "a sample of an MDS shard is damaged: sizes/shard.00000.mds at "
+  find_error sizes 1 "a sample is damaged: sizes/shard.00000.mds at "
   find_error utf8 1 'column "text" cannot be stored as JSON or text: utf8/shard.00000.mds at '
-  find_error outside 1 "raw_data with a basename within the folder"
-  find_error bare 1 "MDS shards are described by index.json: fetch it too"
+  find_error outside 1 "a file has an invalid name: outside/index.json: expected a path within the folder"
+  find_error bare 1 "index.json describes the folder's files: fetch it too"
   find_error cmyk 1 'the mode of a PIL image is not supported: cmyk/shard.00000.mds at '
   find_error nan 1 "a number that is not finite; store it with --column 'x=x.npy:file'"
   convert utf8 skip --on-error skip 2>/dev/null

@@ -1,43 +1,16 @@
 /*
- * mds_sample — see mds_sample.h.
+ * packed_sample — see packed_sample.h.
  */
-#include "convert/record/mds_sample.h"
+#include "convert/record/packed_sample.h"
 
 #include "base/bytes.h"
 #include "image/formats/ppm.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* NumPy's names, and the numbers of an ndarray that has its own dtype. */
-static const struct {
-    const char *name;
-    enum dtype dtype;
-    uint8_t number;
-} dtypes[] = {
-    {"uint8", DTYPE_U8, 8},   {"int8", DTYPE_I8, 9},      {"uint16", DTYPE_U16, 16},
-    {"int16", DTYPE_I16, 17}, {"float16", DTYPE_F16, 18}, {"uint32", DTYPE_U32, 32},
-    {"int32", DTYPE_I32, 33}, {"float32", DTYPE_F32, 34}, {"uint64", DTYPE_U64, 64},
-    {"int64", DTYPE_I64, 65}, {"float64", DTYPE_F64, 66}, {"int", DTYPE_I64, 0},
-};
-
-enum { DTYPES_COUNT = sizeof dtypes / sizeof dtypes[0] };
-
-/* ---- Encodings. ---- */
-
-static bool find_dtype(const char *name, size_t bytes, enum dtype *ret_dtype)
-{
-    for (size_t i = 0; i < DTYPES_COUNT; i++)
-        if (strlen(dtypes[i].name) == bytes && memcmp(dtypes[i].name, name, bytes) == 0) {
-            *ret_dtype = dtypes[i].dtype;
-            return true;
-        }
-    return false;
-}
-
-static bool multiply_shape(const int64_t *shape, uint32_t rank, uint64_t *ret_count)
+bool packed_shape_count(const int64_t *shape, uint32_t rank, uint64_t *ret_count)
 {
     uint64_t count = 1;
     for (uint32_t i = 0; i < rank; i++)
@@ -46,84 +19,6 @@ static bool multiply_shape(const int64_t *shape, uint32_t rank, uint64_t *ret_co
     *ret_count = count;
     return count <= RECORD_DATA_BYTES_MAX;
 }
-
-/* Parses what follows "ndarray": "", ":DTYPE" or ":DTYPE:3,4". */
-static bool parse_ndarray(const char *text, struct mds_column *column)
-{
-    uint64_t count;
-    column->type = MDS_NDARRAY;
-    if (!*text)
-        return true;
-    size_t bytes = strcspn(++text, ":");
-    if (!find_dtype(text, bytes, &column->dtype))
-        return false;
-    column->has_dtype = true;
-    text += bytes;
-    if (!*text)
-        return true;
-    do {
-        char *end;
-        if (column->rank == DTYPE_RANK_MAX || text[1] < '0' || text[1] > '9')
-            return false;
-        errno = 0;
-        column->shape[column->rank++] = strtoll(text + 1, &end, 10);
-        if (errno)
-            return false;
-        text = end;
-    } while (*text == ',');
-    if (*text || !multiply_shape(column->shape, column->rank, &count) || count == 0 ||
-        count > RECORD_DATA_BYTES_MAX / dtype_bytes(column->dtype))
-        return false;
-    column->bytes = (uint32_t)(count * dtype_bytes(column->dtype));
-    return true;
-}
-
-static bool parse_encoding(const char *encoding, struct mds_column *column)
-{
-    static const struct {
-        const char *name;
-        enum mds_type type;
-    } types[] = {
-        {"bytes", MDS_BYTES},        {"jpeg", MDS_BYTES},
-        {"png", MDS_BYTES},          {"str", MDS_STR},
-        {"str_int", MDS_NUMBER},     {"str_float", MDS_NUMBER},
-        {"str_decimal", MDS_NUMBER}, {"pil", MDS_PIL},
-        {"jpeg_array", MDS_ARRAY},   {"jpegarray", MDS_ARRAY},
-        {"list[jpeg]", MDS_LIST},    {"list[png]", MDS_LIST},
-        {"list[pil]", MDS_PIL_LIST}, {"json", MDS_JSON},
-    };
-    if (find_dtype(encoding, strlen(encoding), &column->dtype)) {
-        column->type = MDS_SCALAR;
-        column->bytes = (uint32_t)dtype_bytes(column->dtype);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (strcmp(types[i].name, encoding) == 0) {
-            column->type = types[i].type;
-            return true;
-        }
-    return strncmp(encoding, "ndarray", 7) == 0 && (!encoding[7] || encoding[7] == ':') &&
-           parse_ndarray(encoding + 7, column);
-}
-
-int mds_column_parse(const char *encoding, struct mds_column *ret_column, struct err *err)
-{
-    struct mds_column column = {.name = ""};
-    memcpy(column.name, ret_column->name, sizeof column.name);
-    if (parse_encoding(encoding, &column)) {
-        *ret_column = column;
-        return 0;
-    }
-    bool is_pickle = strcmp(encoding, "pkl") == 0;
-    err_set(err, -ENOTSUP, "the encoding of column \"%.100s\" is not supported", column.name);
-    err_expected(err, is_pickle ? "an encoding other than a Python pickle, which may run any code"
-                                : "an encoding of MDS, with at most 8 dimensions");
-    err_found(err, "%.100s", encoding);
-    err_advise(err, "write the dataset again with another encoding, for example json or ndarray");
-    return -ENOTSUP;
-}
-
-/* ---- Values. ---- */
 
 struct decoder {
     const uint8_t *start;
@@ -138,8 +33,8 @@ struct part {
 
 static int reject(const struct decoder *decoder, const uint8_t *at, const char *expected)
 {
-    return record_reject(decoder->record, (uint64_t)(at - decoder->start),
-                         "a sample of an MDS shard is damaged", expected, decoder->err);
+    return record_reject(decoder->record, (uint64_t)(at - decoder->start), "a sample is damaged",
+                         expected, decoder->err);
 }
 
 static bool take(struct part *part, size_t bytes, struct part *ret_taken)
@@ -152,7 +47,7 @@ static bool take(struct part *part, size_t bytes, struct part *ret_taken)
     return true;
 }
 
-static int decode_ndarray(const struct decoder *decoder, const struct mds_column *column,
+static int decode_ndarray(const struct decoder *decoder, const struct packed_column *column,
                           struct part part, struct record_value *value)
 {
     struct part taken;
@@ -161,11 +56,8 @@ static int decode_ndarray(const struct decoder *decoder, const struct mds_column
     value->dtype = column->dtype;
     value->rank = column->rank;
     memcpy(value->shape, column->shape, sizeof value->shape);
-    if (!has_dtype && take(&part, 1, &taken))
-        for (size_t i = 0; i < DTYPES_COUNT && !has_dtype; i++) {
-            has_dtype = dtypes[i].number > 0 && dtypes[i].number == taken.at[0];
-            value->dtype = dtypes[i].dtype;
-        }
+    if (!has_dtype)
+        has_dtype = take(&part, 1, &taken) && packed_ndarray_dtype(taken.at[0], &value->dtype);
     if (!has_dtype)
         return reject(decoder, part.at, "the type of an array");
     if (column->rank == 0) {
@@ -181,10 +73,50 @@ static int decode_ndarray(const struct decoder *decoder, const struct mds_column
             value->shape[i] = (int64_t)side;
         }
     }
-    if (!multiply_shape(value->shape, value->rank, &count) ||
+    if (!packed_shape_count(value->shape, value->rank, &count) ||
         part.bytes != count * dtype_bytes(value->dtype))
         return reject(decoder, part.at, "an array with as many bytes as its shape requires");
     return record_add_numbers(decoder->record, value, part.at, count, decoder->err);
+}
+
+/* litdata's arrays with a header. */
+static int decode_array(const struct decoder *decoder, enum packed_type type, struct part part,
+                        struct record_value *value)
+{
+    struct part taken;
+    uint64_t count;
+    uint32_t words[2 + DTYPE_RANK_MAX] = {0};
+    const uint8_t *at = part.at;
+    for (uint32_t i = 0; i < 2 + value->rank; i++) {
+        if (!take(&part, 4, &taken))
+            return reject(decoder, at, "the type and shape of an array");
+        words[i] = bytes_get_u32(taken.at);
+        if (type == PACKED_TENSOR)
+            words[i] = __builtin_bswap32(words[i]);
+        if (i == 1 && words[1] > DTYPE_RANK_MAX)
+            return reject(decoder, at, "an array of at most 8 dimensions");
+        value->rank = words[1];
+        if (i >= 2)
+            value->shape[i - 2] = words[i];
+    }
+    bool has_dtype = type == PACKED_TENSOR ? packed_tensor_dtype(words[0], &value->dtype)
+                                           : packed_numpy_dtype(words[0], &value->dtype);
+    if (!has_dtype)
+        return reject(decoder, at, "an array of numbers of a type that NumPy has");
+    if (!packed_shape_count(value->shape, value->rank, &count) ||
+        part.bytes != count * dtype_bytes(value->dtype))
+        return reject(decoder, at, "an array with as many bytes as its shape requires");
+    return record_add_numbers(decoder->record, value, part.at, count, decoder->err);
+}
+
+static int decode_flat(const struct decoder *decoder, struct part part, struct record_value *value)
+{
+    size_t width = dtype_bytes(value->dtype);
+    value->rank = 1;
+    value->shape[0] = (int64_t)(part.bytes / width);
+    return part.bytes % width == 0 ? record_add_numbers(decoder->record, value, part.at,
+                                                        part.bytes / width, decoder->err)
+                                   : reject(decoder, part.at, "whole numbers of the array's type");
 }
 
 static int reject_mode(const struct decoder *decoder, const uint8_t *at, const struct part *mode)
@@ -229,31 +161,33 @@ static int decode_pil(const struct decoder *decoder, struct part part, struct re
 }
 
 /* Adds the elements of a list. */
-static int decode_list(const struct decoder *decoder, enum mds_type type, struct part part,
+static int decode_list(const struct decoder *decoder, enum packed_type type, struct part part,
                        struct record_value *value)
 {
     struct part head, sizes, element;
     int status = 0;
     const uint8_t *at = part.at;
-    if ((type != MDS_ARRAY && !take(&part, 4, &head)) || !take(&part, 4, &head) ||
+    if ((type != PACKED_ARRAY && !take(&part, 4, &head)) || !take(&part, 4, &head) ||
         bytes_get_u32(head.at) > part.bytes / 4 ||
         !take(&part, 4 * (size_t)bytes_get_u32(head.at), &sizes))
         return reject(decoder, at, "a list of images");
     for (; sizes.bytes > 0 && !status; sizes.at += 4, sizes.bytes -= 4) {
         if (!take(&part, bytes_get_u32(sizes.at), &element))
             return reject(decoder, part.at, "an image of a list");
-        status = type == MDS_PIL_LIST ? decode_pil(decoder, element, value)
-                                      : record_add_string(decoder->record, value, element.at,
-                                                          element.bytes, decoder->err);
+        status = type == PACKED_PIL_LIST ? decode_pil(decoder, element, value)
+                                         : record_add_string(decoder->record, value, element.at,
+                                                             element.bytes, decoder->err);
     }
     return status || part.bytes == 0 ? status : reject(decoder, part.at, "the end of a list");
 }
 
-static int decode_value(const struct decoder *decoder, const struct mds_column *column,
+static int decode_value(const struct decoder *decoder, const struct packed_column *column,
                         const struct part *part)
 {
-    bool is_numbers = column->type == MDS_SCALAR || column->type == MDS_NDARRAY,
-         is_json = column->type == MDS_NUMBER || column->type == MDS_JSON;
+    bool is_numbers = column->type == PACKED_SCALAR || column->type == PACKED_NDARRAY ||
+                      column->type == PACKED_NUMPY || column->type == PACKED_TENSOR ||
+                      column->type == PACKED_FLAT,
+         is_json = column->type == PACKED_NUMBER || column->type == PACKED_JSON;
     struct record_value *value = NULL;
     int status = record_add(decoder->record, column->name, strlen(column->name),
                             is_numbers ? RECORD_NUMBERS
@@ -262,18 +196,25 @@ static int decode_value(const struct decoder *decoder, const struct mds_column *
                             &value, decoder->err);
     if (status)
         return status;
-    value->is_bytes = column->type != MDS_STR;
+    value->is_bytes = column->type != PACKED_STR;
+    value->dtype = column->dtype;
     switch (column->type) {
-    case MDS_SCALAR:
-        value->dtype = column->dtype;
+    case PACKED_SCALAR:
+        if (part->bytes != dtype_bytes(column->dtype))
+            return reject(decoder, part->at, "a number with the size of its type");
         return record_add_numbers(decoder->record, value, part->at, 1, decoder->err);
-    case MDS_NDARRAY:
+    case PACKED_NDARRAY:
         return decode_ndarray(decoder, column, *part, value);
-    case MDS_PIL:
+    case PACKED_NUMPY:
+    case PACKED_TENSOR:
+        return decode_array(decoder, column->type, *part, value);
+    case PACKED_FLAT:
+        return decode_flat(decoder, *part, value);
+    case PACKED_PIL:
         return decode_pil(decoder, *part, value);
-    case MDS_LIST:
-    case MDS_ARRAY:
-    case MDS_PIL_LIST:
+    case PACKED_LIST:
+    case PACKED_ARRAY:
+    case PACKED_PIL_LIST:
         value->is_numbered = true;
         return decode_list(decoder, column->type, *part, value);
     default:
@@ -281,8 +222,8 @@ static int decode_value(const struct decoder *decoder, const struct mds_column *
     }
 }
 
-int mds_sample_decode(const struct mds_schema *schema, const uint8_t *data, size_t bytes,
-                      struct record *record, struct err *err)
+int packed_sample_decode(const struct packed_schema *schema, const uint8_t *data, size_t bytes,
+                         struct record *record, struct err *err)
 {
     const struct decoder decoder = {data, record, err};
     struct part rest = {data, bytes}, sizes, value;
