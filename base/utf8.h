@@ -38,6 +38,18 @@ static inline size_t utf8_sequence_bytes(const unsigned char *text, size_t bytes
     return utf8_decode(text, bytes, &code);
 }
 
+enum { UTF8_BYTES_MAX = 4 };
+
+/* Encodes a code point up to 0x10ffff that is not a surrogate. Returns the number of bytes. */
+static inline size_t utf8_encode(uint32_t code, char text[UTF8_BYTES_MAX])
+{
+    size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        text[i] = (char)(0x80 | (code & 0x3f));
+    text[0] = (char)(length == 1 ? code : (0xf00u >> length & 0xf0) | code);
+    return length;
+}
+
 /* Returns how many bytes at the start of text are well-formed: all, or up to the first malformed
  * sequence. */
 static inline size_t utf8_valid_bytes(const void *text, size_t bytes)

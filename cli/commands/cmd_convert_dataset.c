@@ -84,13 +84,15 @@ static const struct option option_rows[] = {
      "a list, a path relative to it; in records, the bytes, or an array as npy; FIELD may be empty "
      "for the file's own extension), image, text, int, "
      "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
-     "are file, txt is text, json is json. NAME * means all other columns, # the row's number"},
+     "are file, txt is text, json is json. NAME * means all other columns, # the row's number. "
+     "With --tokenizer: NAME=txt, the member of JSON Lines with the text; default: text"},
     {"index-field", 0, OPTION_REPEAT, AT(index_fields), "FIELD[:PATH]=NAME", NULL,
      "record a number of each sample in the index, to select samples by it: the value at a JSON "
      "path, the whole field, or with PATH width or height the size of an image. The class number "
      "in field cls is recorded as label without this option"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2|FILE", NULL,
-     "tokenizer for text files; bytes (the default): each byte is a token; gpt2: the byte-pair "
+     "tokenizer for text files and JSON Lines; bytes (the default for text files): each byte is a "
+     "token; gpt2: the byte-pair "
      "encoding of GPT-2; FILE: a tokenizer.json of GPT-2, Llama 3, Qwen 2 or later"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
      "with gpt2: folder of encoder.json and vocab.bpe"},
@@ -335,6 +337,7 @@ static const char *const examples[] = {
     "millrace convert dataset photos.tar from-tar",
     "millrace convert dataset shards resharded --jpeg keep --shard-bytes 64MiB",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
+    "millrace convert dataset list.jsonl documents --tokenizer bytes --column caption=txt",
     NULL,
 };
 
@@ -347,7 +350,8 @@ const struct verb verb_convert_dataset = {
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
-        "metadata.csv or metadata.jsonl, a text file, a folder of text files, a dataset (to change "
+        "metadata.csv or metadata.jsonl, a text file, a folder of text files, with --tokenizer "
+        "also JSON Lines whose lines are texts, a dataset (to change "
         "the size of its shards), a tar of samples, compressed or not, a zip, a TFRecord file of "
         "tf.train.Example, a folder of these, a folder of MDS shards or "
         "litdata chunks, a "

@@ -209,13 +209,8 @@ static size_t compose_all(uint32_t *codes, size_t count)
 
 static void add_utf8(struct str *out, uint32_t code)
 {
-    unsigned length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const uint8_t leads[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    char text[4];
-    for (unsigned i = length; i-- > 1; code >>= 6)
-        text[i] = (char)(0x80 | (code & 0x3f));
-    text[0] = (char)(leads[length] | code);
-    str_add(out, text, length);
+    char text[UTF8_BYTES_MAX];
+    str_add(out, text, utf8_encode(code, text));
 }
 
 /* A part is well-formed UTF-8. */

@@ -69,8 +69,9 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = entry->name, *text = name_find_extension(options, name);
     extension_normalize(text ? text : "", extension);
-    bool is_field = listing->list->is_text ? str_ends_with_nocase(name, ".txt")
-                                           : extension_is_field(options, extension);
+    bool is_field = listing->list->is_text
+                        ? str_ends_with_nocase(name, ".txt") || name_is_json_lines(name)
+                        : extension_is_field(options, extension);
     *type = '\0';
     if (entry->kind != IO_ENTRY_FILE)
         snprintf(type, bytes, "not a regular file");
@@ -106,11 +107,12 @@ static int add_file(struct listing *listing, const char *relative)
     if (status)
         return status;
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
+    const char *extension = name_find_extension(options, base);
     struct listed_file file = {
         .name_at = list->names.bytes,
         .class_number = listing->class_number,
         .base_at = (uint16_t)(base - relative),
-        .dot_at = (uint16_t)(name_find_extension(options, base) - 1 - relative),
+        .dot_at = (uint16_t)((extension ? extension - 1 : base + strlen(base)) - relative),
     };
     listed_file_set(&file, &info);
     str_add(&list->names, relative, strlen(relative) + 1);

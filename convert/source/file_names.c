@@ -241,6 +241,12 @@ static bool ends_with_any(const char *name, const char *const *ends, size_t coun
     return false;
 }
 
+bool name_is_json_lines(const char *name)
+{
+    static const char *const ends[] = {".jsonl", ".ndjson"};
+    return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
 bool name_is_list(const char *name)
 {
     static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
@@ -279,7 +285,10 @@ static const char *advice_on(const char *format)
         "pandas.read_parquet(FILE).to_json(\"list.jsonl\", orient=\"records\", lines=True)",
                       list[] = "convert the list itself: it names its files; or name it metadata "
                                "(metadata.csv, metadata.jsonl), with a row for each file; or skip "
-                               "it with --ignore";
+                               "it with --ignore",
+                      lines[] = "add --tokenizer if each line is a document; otherwise convert the "
+                                "list itself: it names its files; or name it metadata.jsonl, with "
+                                "a row for each file; or skip it with --ignore";
     static const struct {
         const char *format, *advice;
     } advice[] = {
@@ -293,7 +302,7 @@ static const char *advice_on(const char *format)
         {"a compressed list", "decompress it first, for example with gzip -d or zstd -d"},
         {"a CSV list", list},
         {"a TSV list", list},
-        {"JSON Lines", list},
+        {"JSON Lines", lines},
         {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
                      "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
         {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},

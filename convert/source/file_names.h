@@ -38,6 +38,7 @@ bool name_describes_records(const char *name);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
+bool name_is_json_lines(const char *name); /* .jsonl and .ndjson */
 /* .csv, .tsv, .jsonl and .ndjson: unsupported only among the files of a folder. */
 bool name_is_list(const char *name);
 /* Compressed tars and zips, by their names. */

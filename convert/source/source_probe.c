@@ -305,8 +305,10 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     int status = io_read_head(probe->io, options->source, SOURCE_HEAD_BYTES, &head, probe->err);
     if (status)
         return status;
-    const struct source_layout layout = {
-        .file = options->source, .head = head.data, .head_bytes = head.bytes};
+    const struct source_layout layout = {.file = options->source,
+                                         .head = head.data,
+                                         .head_bytes = head.bytes,
+                                         .has_tokenizer = options->tokenizer};
     const char *format = name_unsupported_format(options, options->source);
     bool is_list = format && name_is_list(options->source);
     *ret_ops = source_find(&layout);
@@ -367,7 +369,7 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
         return reject_option(probe, "--tokenizer");
     if (ops->has_columns && options->fields.count > 0)
         return reject_option(probe, "--fields");
-    return options->columns.count == 0 || ops->has_columns
+    return options->columns.count == 0 || ops->has_columns || ops == &source_text_ops
                ? 0
                : reject_folders(
                      probe, "--column is for lists and records", "a source without columns",

@@ -238,7 +238,8 @@ static bool is_table(const struct source_layout *layout)
     char delimiter;
     if (!layout->file)
         return layout->has_metadata && !layout->has_tokenizer;
-    return table_detect(layout->file, layout->head, layout->head_bytes, &delimiter);
+    return table_detect(layout->file, layout->head, layout->head_bytes, &delimiter) &&
+           (delimiter || !layout->has_tokenizer);
 }
 
 const struct source_ops source_table_ops = {

@@ -1,15 +1,13 @@
 /*
- * source_text — the source for text: one stream of tokens. An item is one member.
- *
- *     stream    doc0 E doc1 E doc2 E ...              E: the document end
- *     splits    [ train ......... )[ val ... )        contiguous parts by fraction, cut anywhere
- *     members   64 Ki + 1 tokens each, the last one shorter; adjacent members share a token
+ * source_text — the source for text. Documents are text files, or the lines of JSON Lines; each is
+ * followed by the document end (token_stream.h).
  */
 #include "base/bytes.h"
 #include "base/json/jsonx_writer.h"
+#include "convert/source/columns.h"
+#include "convert/source/table_list.h"
 #include "convert/source/text_chunks.h"
-#include "shards/dataset/dataset.h"
-#include "shards/format/npy.h"
+#include "convert/source/text_line.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,27 +16,22 @@
 #include <string.h>
 
 enum {
-    MEMBER_TOKENS = 1 << 16, /* without the overlap */
-    BYTE_TOKEN_BYTES = 2,    /* with the tokenizer "bytes" */
+    BYTE_TOKEN_BYTES = 2, /* with the tokenizer "bytes" */
     BYTE_DOCUMENT_END = 256,
     BYTE_VOCABULARY = 257,
 };
 
-struct split_tokens {
-    uint64_t first, count;
-    uint64_t first_item, items;
-};
-
 struct text_source {
-    struct file_list files; /* in byte order of names */
-    struct bpe *bpe;        /* NULL for "bytes" */
-    struct text_chunks chunks;
-    struct split_tokens splits[CONVERT_SPLITS_MAX]; /* without splits, only [0] */
+    struct token_stream stream;
+    struct bpe *bpe; /* NULL for "bytes" */
+    /* JSON Lines: the member with the text; NULL: text files. */
+    const char *field;
+    struct columns columns; /* of the options */
 };
 
-struct text_reader {
+struct text_encoder {
     struct bpe_encoder *bpe; /* NULL for "bytes" */
-    struct str file, tokens;
+    struct str text;         /* of a line */
 };
 
 static int open_tokenizer(struct io *io, const struct convert_options *options,
@@ -61,39 +54,175 @@ static int open_tokenizer(struct io *io, const struct convert_options *options,
     return -EINVAL;
 }
 
-/* The last member has a token beyond the overlap, unless count is 1. */
-static uint64_t count_members(uint64_t count)
+/* The member of JSON Lines that --column maps to txt. */
+static int choose_field(struct text_source *text, const struct convert_options *options,
+                        struct err *err)
 {
-    return count <= 1 ? count : (count - 2) / MEMBER_TOKENS + 1;
+    struct columns *columns = &text->columns;
+    const struct column *column = &columns->items[0];
+    int status = columns_parse(&options->columns, columns, err);
+    text->field = "text";
+    if (status || columns->count == 0)
+        return status;
+    if (columns->count == 1 && column->kind == COLUMN_TEXT && strcmp(column->field, "txt") == 0 &&
+        column->name[0] != '$') {
+        text->field = column->name;
+        return 0;
+    }
+    err_set(err, -EINVAL, "--column has an invalid value for text");
+    err_expected(err, "one field of JSON Lines: NAME=txt");
+    err_found(err, "%.150s", options->columns.items[columns->count > 1 ? 1 : 0]);
+    return -EINVAL;
 }
 
-/* Returns the first token after a split. */
-static uint64_t compute_split_end(const struct convert_options *options, uint32_t split,
-                                  uint64_t total)
+/* Whether the files are JSON Lines. A single file is, unless it is a .txt file. */
+static int choose_format(struct text_source *text, const struct source *source, struct err *err)
 {
-    double fraction = 0;
-    if (split + 1 >= options->splits_count)
-        return total;
-    for (uint32_t i = 0; i <= split; i++)
-        fraction += options->splits[i].fraction;
-    uint64_t end = (uint64_t)(fraction * (double)total + 0.5);
-    return end < total ? end : total;
+    const struct file_list *files = &text->stream.files;
+    const char *plain = NULL, *lines = NULL;
+    for (uint64_t file = 0; file < files->count; file++) {
+        const char *name = file_list_name(files, file);
+        if (str_ends_with_nocase(name, ".txt"))
+            plain = name;
+        else
+            lines = name;
+    }
+    if (plain && lines) {
+        err_set(err, -EINVAL, "the folder has both text files and JSON Lines");
+        err_at(err, source->options->source, ERR_NO_OFFSET);
+        err_found(err, "%.100s and %.100s", plain, lines);
+        err_advise(err, "skip one kind, for example with --ignore '*.txt'");
+        return -EINVAL;
+    }
+    if (lines)
+        return choose_field(text, source->options, err);
+    if (source->options->columns.count == 0)
+        return 0;
+    err_set(err, -EINVAL, "--column is for lists");
+    err_at(err, source->options->source, ERR_NO_OFFSET);
+    err_found(err, "text files");
+    return -EINVAL;
 }
 
-static void divide_tokens(struct source *source)
+static int encoder_open(struct token_encoder *encoder, struct err *err)
 {
-    struct text_source *text = source->state;
-    uint64_t first = 0;
-    if (text->chunks.count == 0)
+    const struct text_source *text = encoder->source->state;
+    struct text_encoder *state = encoder->state = calloc(1, sizeof *state);
+    if (!state)
+        return err_set(err, -ENOMEM, "out of memory for a tokenizer");
+    return text->bpe ? bpe_encoder_open(text->bpe, &state->bpe, err) : 0;
+}
+
+static void encoder_close(struct token_encoder *encoder)
+{
+    struct text_encoder *state = encoder->state;
+    if (!state)
         return;
-    uint64_t total = text->chunks.chunks[text->chunks.count - 1].tokens_end;
-    uint32_t splits = source->options->splits_count ? source->options->splits_count : 1;
-    for (uint32_t split = 0; split < splits; split++) {
-        uint64_t end = compute_split_end(source->options, split, total);
-        uint64_t items = count_members(end - first);
-        text->splits[split] = (struct split_tokens){first, end - first, source->items_count, items};
-        source->items_count += items;
-        first = end;
+    bpe_encoder_close(state->bpe);
+    str_deinit(&state->text);
+    free(state);
+}
+
+static int add_tokens(struct token_encoder *encoder, const char *text, size_t bytes,
+                      struct str *tokens, struct err *err)
+{
+    const struct text_encoder *state = encoder->state;
+    if (state->bpe)
+        return bpe_encode(state->bpe, text, bytes, tokens, err);
+    size_t start = tokens->bytes;
+    str_add_fill(tokens, 0, BYTE_TOKEN_BYTES * bytes);
+    if (str_status(tokens))
+        return err_set(err, -ENOMEM, "out of memory for tokens");
+    for (size_t i = 0; i < bytes; i++)
+        tokens->data[start + BYTE_TOKEN_BYTES * i] = text[i];
+    return 0;
+}
+
+static int add_line(struct token_encoder *encoder, const char *line, size_t bytes,
+                    struct str *tokens, struct err *err)
+{
+    const struct text_source *text = encoder->source->state;
+    struct text_encoder *state = encoder->state;
+    if (bytes > TEXT_LINE_BYTES_MAX) {
+        err_set(err, -EBADMSG, "a line is too long");
+        err_expected(err, "at most %d bytes", TEXT_LINE_BYTES_MAX);
+        return -EBADMSG;
+    }
+    int status = text_line_read(line, bytes, text->field, &state->text, err);
+    if (!status)
+        status = add_tokens(encoder, state->text.data, state->text.bytes, tokens, err);
+    token_stream_add(&text->stream, text->stream.document_end, tokens);
+    return status;
+}
+
+static int add_lines(struct token_encoder *encoder, const struct token_chunk *chunk,
+                     const char *path, struct str *tokens, struct err *err)
+{
+    const struct text_source *source = encoder->source->state;
+    const char *text = encoder->file.data;
+    size_t bytes = encoder->file.bytes, at = 0;
+    struct csv_span line;
+    int status = 0;
+    if (chunk->offset == 0) {
+        status = table_check_encoding(path, text, bytes, err);
+        at = table_mark_bytes(text, bytes);
+    }
+    for (; !status && table_find_line(text + at, bytes - at, true, &line); at += line.next) {
+        if (line.bytes == 0)
+            continue;
+        status = add_line(encoder, text + at, line.bytes, tokens, err);
+        if (status && err) {
+            uint64_t within = err->offset == ERR_NO_OFFSET ? 0 : (uint64_t)err->offset;
+            text_line_locate(&source->stream.files, encoder->io, encoder->queue, chunk->file, path,
+                             chunk->offset + at + within, err);
+        }
+    }
+    return status;
+}
+
+static int encode(struct token_encoder *encoder, const struct token_chunk *chunk, const char *path,
+                  struct str *tokens, struct err *err)
+{
+    const struct text_source *text = encoder->source->state;
+    const struct token_stream *stream = &text->stream;
+    str_clear(&encoder->file);
+    int status = file_list_read(&stream->files, encoder->io, encoder->queue, chunk->file, path,
+                                chunk->offset, chunk->bytes, &encoder->file, err);
+    if (status)
+        return status;
+    if (text->field)
+        return add_lines(encoder, chunk, path, tokens, err);
+    status = add_tokens(encoder, encoder->file.data, encoder->file.bytes, tokens, err);
+    if (text_chunk_ends_file(&stream->files, chunk))
+        token_stream_add(stream, stream->document_end, tokens);
+    return status;
+}
+
+static const struct token_stream_ops text_stream_ops = {
+    .encoder_open = encoder_open,
+    .encoder_close = encoder_close,
+    .encode = encode,
+};
+
+static void describe_tokens(struct text_source *text)
+{
+    struct token_stream *stream = &text->stream;
+    const struct bpe *bpe = text->bpe;
+    stream->ops = &text_stream_ops;
+    stream->tokenizer = bpe ? bpe_name(bpe) : "bytes";
+    stream->token_bytes = bpe ? bpe_token_bytes(bpe) : BYTE_TOKEN_BYTES;
+    stream->vocabulary = bpe ? bpe_vocabulary_size(bpe) : BYTE_VOCABULARY;
+    stream->document_end = bpe ? bpe_document_end_token(bpe) : BYTE_DOCUMENT_END;
+}
+
+/* Bytes of text files are tokens: their number is known. */
+static void count_bytes(struct token_stream *stream)
+{
+    uint64_t end = 0;
+    for (uint64_t i = 0; i < stream->chunks.count; i++) {
+        struct token_chunk *chunk = &stream->chunks.items[i];
+        end += chunk->bytes + text_chunk_ends_file(&stream->files, chunk);
+        chunk->tokens_end = end;
     }
 }
 
@@ -102,16 +231,26 @@ static int text_open(struct io *io, struct source *source, struct err *err)
     struct text_source *text = source->state = calloc(1, sizeof *text);
     if (!text)
         return err_set(err, -ENOMEM, "out of memory for a source");
-    text->files.is_text = true;
+    struct token_stream *stream = &text->stream;
+    stream->files.is_text = true;
     int status = open_tokenizer(io, source->options, &text->bpe, err);
     if (!status)
-        status = file_list_open(&text->files, io, source, err);
+        status = file_list_open(&stream->files, io, source, err);
     if (!status)
-        status = text_chunks_cut(io, source->options, &text->files, text->bpe, &text->chunks, err);
+        status = choose_format(text, source, err);
     if (status)
         return status;
-    divide_tokens(source);
-    return file_list_identify(&text->files, &source->identity, err);
+    describe_tokens(text);
+    status = text_chunks_cut(io, &stream->files,
+                             text->field ? TEXT_CUT_LINES
+                             : text->bpe ? TEXT_CUT_WORDS
+                                         : TEXT_CUT_ANYWHERE,
+                             text->bpe, &stream->chunks, err);
+    if (!status && (text->field || text->bpe))
+        status = token_stream_count(io, source, stream, err);
+    else
+        count_bytes(stream);
+    return status ? status : token_stream_divide(source, stream, err);
 }
 
 static void text_close(struct source *source)
@@ -119,212 +258,31 @@ static void text_close(struct source *source)
     struct text_source *text = source->state;
     if (!text)
         return;
-    file_list_deinit(&text->files);
+    token_stream_deinit(&text->stream);
     bpe_close(text->bpe);
-    free(text->chunks.chunks);
     free(text);
-}
-
-static uint32_t find_split(const struct text_source *text, uint64_t item)
-{
-    uint32_t split = 0;
-    while (item >= text->splits[split].first_item + text->splits[split].items)
-        split++;
-    return split;
-}
-
-/* Includes the overlap. */
-static void find_tokens(const struct text_source *text, uint64_t item, uint64_t *ret_first,
-                        uint64_t *ret_count)
-{
-    const struct split_tokens *tokens = &text->splits[find_split(text, item)];
-    uint64_t within = (item - tokens->first_item) * MEMBER_TOKENS;
-    *ret_first = tokens->first + within;
-    *ret_count = bytes_min(tokens->count - within, MEMBER_TOKENS + 1);
-}
-
-static void text_describe(const struct source *source, uint64_t number, struct source_item *item)
-{
-    const struct text_source *text = source->state;
-    uint64_t first, count;
-    find_tokens(text, number, &first, &count);
-    item->split = find_split(text, number);
-    item->bytes = bytes_min(count, MEMBER_TOKENS);
-    snprintf(item->key, sizeof item->key, "tokens-%08" PRIu64,
-             number - text->splits[item->split].first_item);
-}
-
-static int text_reader_open(struct source_reader *reader, struct err *err)
-{
-    const struct text_source *text = reader->source->state;
-    struct text_reader *state = reader->state = calloc(1, sizeof *state);
-    if (!state)
-        return err_set(err, -ENOMEM, "out of memory for a tokenizer");
-    return text->bpe ? bpe_encoder_open(text->bpe, &state->bpe, err) : 0;
-}
-
-static void text_reader_close(struct source_reader *reader)
-{
-    struct text_reader *state = reader->state;
-    if (!state)
-        return;
-    bpe_encoder_close(state->bpe);
-    str_deinit(&state->file);
-    str_deinit(&state->tokens);
-    free(state);
-}
-
-static uint32_t document_end(const struct text_source *text)
-{
-    return text->bpe ? bpe_document_end_token(text->bpe) : BYTE_DOCUMENT_END;
-}
-
-static size_t token_bytes(const struct text_source *text)
-{
-    return text->bpe ? bpe_token_bytes(text->bpe) : BYTE_TOKEN_BYTES;
-}
-
-/* Returns the first chunk that ends after a token. */
-static uint64_t find_chunk(const struct text_source *text, uint64_t token)
-{
-    uint64_t low = 0, high = text->chunks.count - 1;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (text->chunks.chunks[middle].tokens_end > token)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-static int add_byte_tokens(const struct text_reader *state, struct str *out, struct err *err)
-{
-    size_t count = state->file.bytes;
-    if (str_reserve(out, count * BYTE_TOKEN_BYTES))
-        return err_set(err, -ENOMEM, "out of memory for tokens");
-    for (size_t i = 0; i < count; i++)
-        bytes_put_u16(out->data + out->bytes + i * BYTE_TOKEN_BYTES, (uint8_t)state->file.data[i]);
-    out->bytes += count * BYTE_TOKEN_BYTES;
-    return 0;
-}
-
-/* Encodes state->file and appends tokens [first, first + count). tokens: their number when
- * counted. */
-static int add_bpe_tokens(const struct bpe *bpe, struct text_reader *state, uint64_t tokens,
-                          uint64_t first, uint64_t count, struct str *out, const char *path,
-                          uint64_t offset, struct err *err)
-{
-    size_t width = bpe_token_bytes(bpe);
-    str_clear(&state->tokens);
-    int status = bpe_encode(state->bpe, state->file.data, state->file.bytes, &state->tokens, err);
-    if (!status && state->tokens.bytes != tokens * width) {
-        status = err_set(err, -ESTALE, "the file changed after its tokens were counted");
-        err_at(err, path, (int64_t)offset);
-    }
-    if (!status)
-        str_add(out, state->tokens.data + first * width, count * width);
-    return status;
-}
-
-/* Appends tokens [first, first + count) of a chunk; excludes the document end. */
-static int add_text_tokens(struct source_reader *reader, const struct text_chunk *chunk,
-                           uint64_t tokens, uint64_t first, uint64_t count, struct str *out,
-                           struct err *err)
-{
-    const struct text_source *text = reader->source->state;
-    struct text_reader *state = reader->state;
-    char path[IO_PATH_BYTES_MAX];
-    uint64_t offset = text->bpe ? chunk->offset : first;
-    str_clear(&state->file);
-    int status = file_list_path(&text->files, chunk->file, path, err);
-    if (!status)
-        status = file_list_read(&text->files, reader->io, reader->queue, chunk->file, path, offset,
-                                text->bpe ? chunk->bytes : count, &state->file, err);
-    if (status)
-        return status;
-    return text->bpe
-               ? add_bpe_tokens(text->bpe, state, tokens, first, count, out, path, offset, err)
-               : add_byte_tokens(state, out, err);
-}
-
-/* Appends the stream's tokens from *at to the end of the chunk or to `end`, and advances *at. */
-static int add_chunk_tokens(struct source_reader *reader, const struct text_chunk *chunk,
-                            uint64_t *at, uint64_t end, struct str *out, struct err *err)
-{
-    const struct text_source *text = reader->source->state;
-    uint64_t begin = chunk > text->chunks.chunks ? chunk[-1].tokens_end : 0;
-    uint64_t text_end = chunk->tokens_end - (text_chunk_ends_document(&text->files, chunk) ? 1 : 0);
-    uint64_t stop = bytes_min(text_end, end);
-    if (*at < stop) {
-        int status =
-            add_text_tokens(reader, chunk, text_end - begin, *at - begin, stop - *at, out, err);
-        if (status)
-            return status;
-        *at = stop;
-    }
-    if (*at < end && *at < chunk->tokens_end) {
-        uint8_t mark[4];
-        bytes_put_u32(mark, document_end(text)); /* little-endian: the first bytes are a u16 */
-        str_add(out, mark, token_bytes(text));
-        ++*at;
-    }
-    return 0;
-}
-
-static int text_read(struct source_reader *reader, const struct source_item *item,
-                     struct source_sample *sample, struct err *err)
-{
-    const struct text_source *text = reader->source->state;
-    uint64_t at, count;
-    uint8_t header[NPY_HEADER_BYTES];
-    find_tokens(text, item->number, &at, &count);
-    npy_encode_header(token_bytes(text) == 2 ? DTYPE_U16 : DTYPE_U32, count, header);
-    str_add(&sample->data, header, sizeof header);
-    uint64_t end = at + count;
-    for (const struct text_chunk *chunk = &text->chunks.chunks[find_chunk(text, at)]; at < end;
-         chunk++) {
-        int status = add_chunk_tokens(reader, chunk, &at, end, &sample->data, err);
-        if (status)
-            return status;
-    }
-    source_end_field(sample, "npy", 0, item->key);
-    return 0;
-}
-
-static const char *tokenizer_name(const struct text_source *text)
-{
-    return text->bpe ? bpe_name(text->bpe) : "bytes";
 }
 
 static void text_write_options(const struct source *source, struct jsonx_writer *json)
 {
     const struct text_source *text = source->state;
-    jsonx_write_string(json, "tokenizer", tokenizer_name(text));
+    jsonx_write_string(json, "tokenizer", text->stream.tokenizer);
     if (text->bpe)
         jsonx_write_hex64(json, "vocabulary_xxh3", bpe_identity(text->bpe));
     if (source->options->document_end)
         jsonx_write_string(json, "document_end", source->options->document_end);
-}
-
-static void text_fill(const struct source *source, uint32_t split, struct dataset_text *ret_text)
-{
-    const struct text_source *text = source->state;
-    *ret_text = (struct dataset_text){
-        .vocabulary = text->bpe ? bpe_vocabulary_size(text->bpe) : BYTE_VOCABULARY,
-        .document_end = document_end(text),
-        .tokens = text->splits[split].count,
-        .member_tokens = MEMBER_TOKENS + 1,
-        .header_bytes = NPY_HEADER_BYTES,
-    };
-    strcpy(ret_text->element, token_bytes(text) == 2 ? "uint16" : "uint32");
-    strcpy(ret_text->tokenizer, tokenizer_name(text));
+    if (text->field)
+        jsonx_write_string(json, "text_field", text->field);
 }
 
 static bool is_text(const struct source_layout *layout)
 {
+    char delimiter;
     if (layout->file)
-        return str_ends_with_nocase(layout->file, ".txt");
+        return str_ends_with_nocase(layout->file, ".txt") ||
+               (layout->has_tokenizer &&
+                table_detect(layout->file, layout->head, layout->head_bytes, &delimiter) &&
+                !delimiter);
     return layout->has_tokenizer ||
            (layout->has_text_files && !layout->has_other_files && !layout->has_folders);
 }
@@ -335,10 +293,10 @@ const struct source_ops source_text_ops = {
     .probe = is_text,
     .open = text_open,
     .close = text_close,
-    .describe = text_describe,
-    .read = text_read,
-    .reader_open = text_reader_open,
-    .reader_close = text_reader_close,
+    .describe = token_stream_describe,
+    .read = token_stream_read,
+    .reader_open = token_stream_reader_open,
+    .reader_close = token_stream_reader_close,
     .write_options = text_write_options,
-    .fill_text = text_fill,
+    .fill_text = token_stream_fill_text,
 };

@@ -14,7 +14,7 @@
 
 static const char byte_order_mark[] = "\xef\xbb\xbf";
 
-static size_t mark_bytes(const char *text, size_t bytes)
+size_t table_mark_bytes(const char *text, size_t bytes)
 {
     return bytes >= 3 && memcmp(text, byte_order_mark, 3) == 0 ? 3 : 0;
 }
@@ -41,7 +41,7 @@ static bool has_cells(const char *text, size_t bytes, char delimiter)
 
 static bool detect_content(const char *text, size_t bytes, char *ret_delimiter)
 {
-    size_t mark = mark_bytes(text, bytes);
+    size_t mark = table_mark_bytes(text, bytes);
     text += mark;
     bytes -= mark;
     const char *newline = bytes ? memchr(text, '\n', bytes) : NULL;
@@ -157,21 +157,26 @@ static bool is_at_end(const struct table_pass *pass)
     return pass->next_read == pass->list->file.bytes;
 }
 
+bool table_find_line(const char *text, size_t bytes, bool is_last, struct csv_span *ret_line)
+{
+    const char *newline = bytes ? memchr(text, '\n', bytes) : NULL;
+    if (!newline && (!is_last || bytes == 0))
+        return false;
+    size_t end = newline ? (size_t)(newline - text) : bytes;
+    *ret_line = (struct csv_span){end, end + (newline ? 1 : 0), newline ? 1 : 0};
+    while (ret_line->bytes > 0 && strchr(" \t\r", text[ret_line->bytes - 1]) &&
+           text[ret_line->bytes - 1])
+        ret_line->bytes--;
+    return true;
+}
+
 static bool find_row(const struct table_pass *pass, struct csv_span *ret_span)
 {
     const char *text = pass->text.data + pass->at;
     size_t bytes = pass->text.bytes - pass->at;
-    if (pass->list->format.delimiter)
-        return csv_find_row(text, bytes, pass->list->format.delimiter, is_at_end(pass), ret_span);
-    const char *newline = bytes ? memchr(text, '\n', bytes) : NULL;
-    if (!newline && (!is_at_end(pass) || bytes == 0))
-        return false;
-    size_t end = newline ? (size_t)(newline - text) : bytes;
-    *ret_span = (struct csv_span){end, end + (newline ? 1 : 0), newline ? 1 : 0};
-    while (ret_span->bytes > 0 && strchr(" \t\r", text[ret_span->bytes - 1]) &&
-           text[ret_span->bytes - 1])
-        ret_span->bytes--;
-    return true;
+    char delimiter = pass->list->format.delimiter;
+    return delimiter ? csv_find_row(text, bytes, delimiter, is_at_end(pass), ret_span)
+                     : table_find_line(text, bytes, is_at_end(pass), ret_span);
 }
 
 static int reject_long_row(const struct table_pass *pass, struct err *err)
@@ -256,13 +261,13 @@ static int read_header(struct table_pass *pass, struct err *err)
     return check_header(list, at.line, err);
 }
 
-static int check_encoding(const struct table_pass *pass, struct err *err)
+int table_check_encoding(const char *path, const char *text, size_t bytes, struct err *err)
 {
-    const unsigned char *text = (const unsigned char *)pass->text.data;
-    if (pass->text.bytes < 2 || (text[0] ^ text[1]) != 1 || (text[0] | text[1]) != 0xff)
+    const unsigned char *first = (const unsigned char *)text;
+    if (bytes < 2 || (first[0] ^ first[1]) != 1 || (first[0] | first[1]) != 0xff)
         return 0;
-    err_set(err, -EBADMSG, "the list is UTF-16");
-    err_at(err, pass->list->path, 0);
+    err_set(err, -EBADMSG, "the file is UTF-16");
+    err_at(err, path, 0);
     err_expected(err, "UTF-8");
     err_advise(err, "convert it, for example with `iconv -f UTF-16 -t UTF-8`");
     return -EBADMSG;
@@ -280,9 +285,9 @@ int table_pass_open(struct io *io, struct table_list *list, struct table_pass **
     if (!status)
         status = read_more(pass, err);
     if (!status)
-        status = check_encoding(pass, err);
+        status = table_check_encoding(list->path, pass->text.data, pass->text.bytes, err);
     if (!status)
-        pass->at = mark_bytes(pass->text.data, pass->text.bytes);
+        pass->at = table_mark_bytes(pass->text.data, pass->text.bytes);
     if (!status && list->format.delimiter)
         status = read_header(pass, err);
     if (status)

@@ -23,6 +23,14 @@ enum {
  * Returns false if it is not a list, or text in a .txt file. head: NULL if unknown. */
 bool table_detect(const char *path, const char *head, size_t head_bytes, char *ret_delimiter);
 
+/* Bytes of a byte order mark at the start of text. */
+size_t table_mark_bytes(const char *text, size_t bytes);
+/* -EBADMSG: the file begins with a byte order mark of UTF-16. */
+int table_check_encoding(const char *path, const char *text, size_t bytes, struct err *err);
+/* Finds the line at the start of text, without white space at its end. Returns false at the end of
+ * text, or if the line is not complete and is_last is false. */
+bool table_find_line(const char *text, size_t bytes, bool is_last, struct csv_span *ret_line);
+
 struct table_row_at {
     uint64_t offset;
     uint32_t bytes; /* without the line end */

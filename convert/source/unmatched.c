@@ -60,7 +60,7 @@ int unmatched_reject(const struct file_list *list, const struct convert_options 
     err_set(err, -ENOTSUP, "files belong to no sample");
     err_at(err, options->source, ERR_NO_OFFSET);
     if (list->is_text)
-        err_expected(err, ".txt files");
+        err_expected(err, ".txt or .jsonl files");
     else if (options->fields.count > 0)
         err_expected(err, "files with the extensions of --fields");
     else

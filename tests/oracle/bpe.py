@@ -4,11 +4,14 @@
     bpe.py check FOLDER VOCABULARY             compares each NAME.u16 with the tokens of NAME.txt
     bpe.py stream TEXTS MEMBERS VOCABULARY     compares the members tokens-*.npy with the tokens of
                                                all TEXTS/*.txt in order
+    bpe.py lines TEXTS VOCABULARY              prints the tokens of each line's "text" in all
+                                               TEXTS/*.jsonl in order, each with its document end
 
 Texts named endless* are one word of more than 1 MiB; only their bytes are compared. Malformed
 UTF-8 is split by the module regex, with each invalid byte as a lone surrogate, and tiktoken encodes
 the bytes of each word.
 """
+import json
 import pathlib
 import random
 import sys
@@ -102,10 +105,20 @@ def stream(folder, members_folder, vocabulary):
     print(f"{len(paths)} documents, {len(members)} members, {len(found)} tokens")
 
 
+def lines(folder, vocabulary):
+    encoding = open_encoding(vocabulary)
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in open(path, encoding="utf-8-sig", newline="\n"):
+            if line.strip():
+                print(*encoding.encode_ordinary(json.loads(line)["text"]), 50256, sep="\n")
+
+
 folder = pathlib.Path(sys.argv[2])
 if sys.argv[1] == "make":
     make(folder, int(sys.argv[3]))
 elif sys.argv[1] == "check":
     check(folder, sys.argv[3])
+elif sys.argv[1] == "lines":
+    lines(folder, sys.argv[3])
 else:
     stream(folder, pathlib.Path(sys.argv[3]), sys.argv[4])
