@@ -70,9 +70,11 @@ struct convert_options {
     struct convert_string_list columns;
     /* Numbers to record in the index (convert/source/index_fields.h). */
     struct convert_string_list index_fields;
-    const char *tokenizer;      /* text: "bytes" (NULL), "gpt2", or the path of a tokenizer.json */
-    const char *vocabulary;     /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
-    const char *document_end;   /* tokenizer.json: a token; NULL: see bpe_open_json */
+    const char *tokenizer;  /* text: "bytes" (NULL), "gpt2", or the path of a tokenizer.json */
+    const char *vocabulary; /* "gpt2": folder of encoder.json and vocab.bpe; else NULL */
+    /* tokenizer.json: a token; NULL: see bpe_open_json. Token files without tokenizer: its id. */
+    const char *document_end;
+    uint32_t vocabulary_size;   /* token files without tokenizer; 0: known from the files */
     bool skip_errors;           /* false: the first bad item ends the conversion */
     int64_t errors_max;         /* skip_errors: limit on skipped items; -1: none */
     double errors_max_fraction; /* skip_errors: limit as a fraction of all items; 0: none */

@@ -20,7 +20,7 @@ struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
     uint32_t jpeg, store, on_error, split_folders, order;
-    uint64_t max_side, quality, seed, workers;
+    uint64_t max_side, quality, seed, workers, vocab_size;
     bool keep_order, resume, force;
     struct option_list split, ignore, fields, columns, index_fields;
     const char *tokenizer, *vocab, *document_end, *max_errors;
@@ -91,14 +91,16 @@ static const struct option option_rows[] = {
      "path, the whole field, or with PATH width or height the size of an image. The class number "
      "in field cls is recorded as label without this option"},
     {"tokenizer", 0, OPTION_TEXT, AT(tokenizer), "bytes|gpt2|FILE", NULL,
-     "tokenizer for text files and JSON Lines; bytes (the default for text files): each byte is a "
-     "token; gpt2: the byte-pair "
-     "encoding of GPT-2; FILE: a tokenizer.json of GPT-2, Llama 3, Qwen 2 or later"},
+     "tokenizer for text files and JSON Lines, and of token files; bytes (the default for text "
+     "files): each byte is a token; gpt2: the byte-pair encoding of GPT-2; FILE: a tokenizer.json "
+     "of GPT-2, Llama 3, Qwen 2 or later"},
     {"vocab", 0, OPTION_TEXT, AT(vocab), "FOLDER", NULL,
      "with gpt2: folder of encoder.json and vocab.bpe"},
+    {"vocab-size", 0, OPTION_COUNT, AT(vocab_size), "N", NULL,
+     "of token files, if their tokenizer cannot be named: all tokens are below N", .max = 1 << 24},
     {"document-end", 0, OPTION_TEXT, AT(document_end), "TOKEN", NULL,
      "with a tokenizer.json: token after each document; default: <|endoftext|> or "
-     "<|end_of_text|>"},
+     "<|end_of_text|>. Of token files without --tokenizer: its number"},
     {"on-error", 0, OPTION_CHOICE, AT(on_error), NULL, "stop",
      "what to do with an item that cannot be used", on_error_choices},
     {"max-errors", 0, OPTION_TEXT, AT(max_errors), "N|P%", NULL,
@@ -161,12 +163,6 @@ static void show_progress(void *context, uint64_t items_done, uint64_t items, ui
 static int check_tokenizer(const struct convert_dataset_args *args, struct err *err)
 {
     bool is_gpt2 = args->tokenizer && strcmp(args->tokenizer, "gpt2") == 0;
-    bool is_json = args->tokenizer && str_ends_with_nocase(args->tokenizer, ".json");
-    if (args->document_end && !is_json) {
-        err_set(err, -EINVAL, "--document-end is for a tokenizer.json only");
-        err_advise(err, "add --tokenizer FILE");
-        return EXIT_USAGE;
-    }
     if (is_gpt2 == (args->vocab != NULL))
         return 0;
     err_set(err, -EINVAL,
@@ -271,6 +267,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .tokenizer = args->tokenizer,
         .vocabulary = args->vocab,
         .document_end = args->document_end,
+        .vocabulary_size = (uint32_t)args->vocab_size,
         .skip_errors = args->on_error == ON_ERROR_SKIP,
         .workers = (unsigned)args->workers,
         .resume = args->resume,
@@ -351,7 +348,9 @@ const struct verb verb_convert_dataset = {
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
         "metadata.csv or metadata.jsonl, a text file, a folder of text files, with --tokenizer "
-        "also JSON Lines whose lines are texts, a dataset (to change "
+        "also JSON Lines whose lines are texts, token files (.bin) of llm.c or Megatron-LM, a "
+        "dataset "
+        "(to change "
         "the size of its shards), a tar of samples, compressed or not, a zip, a TFRecord file of "
         "tf.train.Example, a folder of these, a folder of MDS shards or "
         "litdata chunks, a "

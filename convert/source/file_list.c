@@ -61,6 +61,18 @@ static unsigned sample_depth(const struct listing *listing)
            (unsigned)listing->list->has_classes;
 }
 
+static bool is_stream(const struct file_list *list)
+{
+    return list->is_text || list->is_tokens;
+}
+
+static bool belongs_to_stream(const struct file_list *list, const char *name)
+{
+    return (list->is_text && (str_ends_with_nocase(name, ".txt") || name_is_json_lines(name))) ||
+           (list->is_tokens &&
+            (str_ends_with_nocase(name, ".bin") || str_ends_with_nocase(name, ".idx")));
+}
+
 /* type: the file's type or problem, for messages; "" if it belongs to a sample. */
 static void find_unmatched_type(const struct listing *listing, unsigned depth,
                                 const struct io_entry *entry, char *type, size_t bytes)
@@ -69,9 +81,8 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
     char extension[SHARD_EXTENSION_BYTES_MAX];
     const char *name = entry->name, *text = name_find_extension(options, name);
     extension_normalize(text ? text : "", extension);
-    bool is_field = listing->list->is_text
-                        ? str_ends_with_nocase(name, ".txt") || name_is_json_lines(name)
-                        : extension_is_field(options, extension);
+    bool is_field = belongs_to_stream(listing->list, name) ||
+                    (!is_stream(listing->list) && extension_is_field(options, extension));
     *type = '\0';
     if (entry->kind != IO_ENTRY_FILE)
         snprintf(type, bytes, "not a regular file");
@@ -79,7 +90,7 @@ static void find_unmatched_type(const struct listing *listing, unsigned depth,
         snprintf(type, bytes, "no extension");
     else if (!is_field)
         snprintf(type, bytes, ".%.59s", text);
-    else if (!listing->list->is_text && depth < sample_depth(listing))
+    else if (!is_stream(listing->list) && depth < sample_depth(listing))
         snprintf(type, bytes, "next to the %s folders",
                  depth == 0 && source_has_split_folders(options) ? "split" : "class");
 }

@@ -326,7 +326,7 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
         err,
         "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
         "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, MDS "
-        "shards, litdata chunks, a dataset, a .txt file or a folder of them");
+        "shards, litdata chunks, a dataset, a .txt file or a folder of them, token files");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -39,6 +39,7 @@ struct source_layout {
     bool has_archives;          /* compressed tars and zips, which are not other files */
     bool has_tfrecords, has_mds, has_chunks; /* record files, which are not other files */
     bool has_tokenizer;                      /* --tokenizer was given */
+    bool has_tokens;                         /* token files (tokens_detect), and nothing else */
 };
 
 /* Immutable once open; usable from any thread. */
@@ -130,8 +131,8 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
-    source_mds_ops, source_litdata_ops, source_table_ops, source_text_ops, source_classes_ops,
-    source_files_ops;
+    source_mds_ops, source_litdata_ops, source_table_ops, source_text_ops, source_tokens_ops,
+    source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -141,6 +142,9 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
                  struct err *err);
 /* Returns the first match in the table, or NULL. */
 const struct source_ops *source_find(const struct source_layout *layout);
+
+/* Whether a file is a token file of llm.c or Megatron-LM. Errors of reading it. */
+int tokens_detect(struct io *io, const char *path, bool *ret_has_tokens, struct err *err);
 
 /* Lists options->source; options must outlive the source. -EEXIST names two files with the same
  * key; -ENOTSUP: some files belong to no sample (logged by type); -ENODATA: nothing to convert. */

@@ -4,7 +4,8 @@
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
  *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
- *     ROOT/a.txt                      text
+ *     ROOT/a.txt                      text; with a tokenizer also a.jsonl, ROOT/a.jsonl
+ *     a.bin, ROOT/a.bin               tokens, if the content is
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
  *     ROOT/metadata.csv               files with a row each
@@ -30,8 +31,9 @@ struct folder_summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
-    bool describes_records;         /* see name_describes_records */
-    const char *unsupported_format; /* of unsupported_file, or NULL */
+    char bin_file[IO_PATH_BYTES_MAX]; /* the first .bin or .idx file by name, or "" */
+    bool describes_records;           /* see name_describes_records */
+    const char *unsupported_format;   /* of unsupported_file, or NULL */
     char unsupported_file[IO_PATH_BYTES_MAX];
 };
 
@@ -53,6 +55,12 @@ static bool has_folder(const struct folder_summary *summary, const char *folder)
         if (strcmp(name, folder) == 0)
             return true;
     return false;
+}
+
+static void note_bin_file(struct folder_summary *summary, const char *relative)
+{
+    if (!summary->bin_file[0] || strcmp(relative, summary->bin_file) < 0)
+        strcpy(summary->bin_file, relative);
 }
 
 static int summarize_entry(void *context, const struct io_entry *entry)
@@ -94,6 +102,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_chunks = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
+    else if (str_ends_with_nocase(name, ".bin") || str_ends_with_nocase(name, ".idx"))
+        note_bin_file(summary, relative);
     else
         summary->layout.has_other_files = true;
     if (format && !summary->unsupported_format) {
@@ -101,6 +111,26 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         strcpy(summary->unsupported_file, relative);
     }
     return 0;
+}
+
+/* Decides whether .bin and .idx files are tokens; mixed with others they are not. */
+static int recognize_tokens(const struct probe *probe, struct folder_summary *summary)
+{
+    struct source_layout *layout = &summary->layout;
+    char path[IO_PATH_BYTES_MAX];
+    bool is_mixed = layout->has_text_files || layout->has_other_files || layout->has_folders ||
+                    layout->has_metadata || layout->has_tars || layout->has_archives ||
+                    layout->has_dataset || layout->has_tfrecords || layout->has_mds ||
+                    layout->has_chunks;
+    int status = 0;
+    if (!summary->bin_file[0])
+        return 0;
+    if (!is_mixed)
+        status = io_join_path(probe->options->source, summary->bin_file, path, probe->err);
+    if (!is_mixed && !status)
+        status = tokens_detect(probe->io, path, &layout->has_tokens, probe->err);
+    layout->has_other_files |= !layout->has_tokens;
+    return status;
 }
 
 static const char *recognize_dataset(const struct folder_summary *summary)
@@ -143,6 +173,8 @@ static int summarize(const struct probe *probe, const char *relative,
     if (summary->describes_records && !summary->layout.has_tfrecords && !summary->layout.has_mds &&
         !summary->layout.has_chunks)
         summary->layout.has_other_files = true;
+    if (!status)
+        status = recognize_tokens(probe, summary);
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
         !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
         !source_layout_has_archives(&summary->layout) &&
@@ -305,10 +337,15 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     int status = io_read_head(probe->io, options->source, SOURCE_HEAD_BYTES, &head, probe->err);
     if (status)
         return status;
-    const struct source_layout layout = {.file = options->source,
-                                         .head = head.data,
-                                         .head_bytes = head.bytes,
-                                         .has_tokenizer = options->tokenizer};
+    struct source_layout layout = {.file = options->source,
+                                   .head = head.data,
+                                   .head_bytes = head.bytes,
+                                   .has_tokenizer = options->tokenizer};
+    status = tokens_detect(probe->io, options->source, &layout.has_tokens, probe->err);
+    if (status) {
+        free(head.data);
+        return status;
+    }
     const char *format = name_unsupported_format(options, options->source);
     bool is_list = format && name_is_list(options->source);
     *ret_ops = source_find(&layout);
@@ -378,6 +415,20 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
                      "metadata.jsonl");
 }
 
+static int check_tokens(const struct probe *probe, const struct source_ops *ops)
+{
+    const struct convert_options *options = probe->options;
+    bool is_json = options->tokenizer && str_ends_with_nocase(options->tokenizer, ".json");
+    if (ops == &source_tokens_ops ||
+        (!options->vocabulary_size && (!options->document_end || is_json)))
+        return 0;
+    return reject_folders(
+        probe,
+        options->vocabulary_size ? "--vocab-size is for token files only"
+                                 : "--document-end is for a tokenizer.json or token files only",
+        "another source", options->vocabulary_size ? "remove it" : "add --tokenizer FILE");
+}
+
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)
 {
     struct folder_summary root = {0};
@@ -406,5 +457,7 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
         options->keep_order = true;
     if (!status)
         status = check_order(&probe, *ret_ops);
-    return status ? status : check_columns(&probe, *ret_ops);
+    if (!status)
+        status = check_columns(&probe, *ret_ops);
+    return status ? status : check_tokens(&probe, *ret_ops);
 }

@@ -2,24 +2,16 @@
  * source_text — the source for text. Documents are text files, or the lines of JSON Lines; each is
  * followed by the document end (token_stream.h).
  */
-#include "base/bytes.h"
 #include "base/json/jsonx_writer.h"
 #include "convert/source/columns.h"
 #include "convert/source/table_list.h"
 #include "convert/source/text_chunks.h"
 #include "convert/source/text_line.h"
+#include "convert/source/tokenizer.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    BYTE_TOKEN_BYTES = 2, /* with the tokenizer "bytes" */
-    BYTE_DOCUMENT_END = 256,
-    BYTE_VOCABULARY = 257,
-};
 
 struct text_source {
     struct token_stream stream;
@@ -33,26 +25,6 @@ struct text_encoder {
     struct bpe_encoder *bpe; /* NULL for "bytes" */
     struct str text;         /* of a line */
 };
-
-static int open_tokenizer(struct io *io, const struct convert_options *options,
-                          struct bpe **ret_bpe, struct err *err)
-{
-    if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
-        return 0;
-    if (str_ends_with_nocase(options->tokenizer, ".json"))
-        return bpe_open_json(io, options->tokenizer, options->document_end, ret_bpe, err);
-    if (strcmp(options->tokenizer, "gpt2") != 0) {
-        err_set(err, -EINVAL, "the tokenizer is unknown");
-        err_expected(err, "bytes, gpt2 or the path of a tokenizer.json");
-        err_found(err, "%s", options->tokenizer);
-        return -EINVAL;
-    }
-    if (options->vocabulary)
-        return bpe_open_folder(io, options->vocabulary, ret_bpe, err);
-    err_set(err, -EINVAL, "the tokenizer gpt2 needs a vocabulary");
-    err_expected(err, "a folder with encoder.json and vocab.bpe");
-    return -EINVAL;
-}
 
 /* The member of JSON Lines that --column maps to txt. */
 static int choose_field(struct text_source *text, const struct convert_options *options,
@@ -130,11 +102,11 @@ static int add_tokens(struct token_encoder *encoder, const char *text, size_t by
     if (state->bpe)
         return bpe_encode(state->bpe, text, bytes, tokens, err);
     size_t start = tokens->bytes;
-    str_add_fill(tokens, 0, BYTE_TOKEN_BYTES * bytes);
+    str_add_fill(tokens, 0, 2 * bytes);
     if (str_status(tokens))
         return err_set(err, -ENOMEM, "out of memory for tokens");
     for (size_t i = 0; i < bytes; i++)
-        tokens->data[start + BYTE_TOKEN_BYTES * i] = text[i];
+        tokens->data[start + 2 * i] = text[i];
     return 0;
 }
 
@@ -204,17 +176,6 @@ static const struct token_stream_ops text_stream_ops = {
     .encode = encode,
 };
 
-static void describe_tokens(struct text_source *text)
-{
-    struct token_stream *stream = &text->stream;
-    const struct bpe *bpe = text->bpe;
-    stream->ops = &text_stream_ops;
-    stream->tokenizer = bpe ? bpe_name(bpe) : "bytes";
-    stream->token_bytes = bpe ? bpe_token_bytes(bpe) : BYTE_TOKEN_BYTES;
-    stream->vocabulary = bpe ? bpe_vocabulary_size(bpe) : BYTE_VOCABULARY;
-    stream->document_end = bpe ? bpe_document_end_token(bpe) : BYTE_DOCUMENT_END;
-}
-
 /* Bytes of text files are tokens: their number is known. */
 static void count_bytes(struct token_stream *stream)
 {
@@ -233,14 +194,15 @@ static int text_open(struct io *io, struct source *source, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for a source");
     struct token_stream *stream = &text->stream;
     stream->files.is_text = true;
-    int status = open_tokenizer(io, source->options, &text->bpe, err);
+    int status = tokenizer_open(io, source->options, &text->bpe, err);
     if (!status)
         status = file_list_open(&stream->files, io, source, err);
     if (!status)
         status = choose_format(text, source, err);
     if (status)
         return status;
-    describe_tokens(text);
+    stream->ops = &text_stream_ops;
+    tokenizer_describe(text->bpe, stream);
     status = text_chunks_cut(io, &stream->files,
                              text->field ? TEXT_CUT_LINES
                              : text->bpe ? TEXT_CUT_WORDS

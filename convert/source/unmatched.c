@@ -44,7 +44,9 @@ static void add_advice(const struct file_list *list, struct err *err)
     if (text.bytes == 0)
         str_add_text(&text, " --ignore GLOB");
     err_advise(err, "skip them with%s%s%s", str_text(&text),
-               list->is_text ? "" : ", or list all field extensions with --fields EXT,EXT",
+               list->is_text || list->is_tokens
+                   ? ""
+                   : ", or list all field extensions with --fields EXT,EXT",
                has_text ? ", or read text with --tokenizer bytes" : "");
     str_deinit(&text);
 }
@@ -61,6 +63,8 @@ int unmatched_reject(const struct file_list *list, const struct convert_options 
     err_at(err, options->source, ERR_NO_OFFSET);
     if (list->is_text)
         err_expected(err, ".txt or .jsonl files");
+    else if (list->is_tokens)
+        err_expected(err, ".bin files of tokens");
     else if (options->fields.count > 0)
         err_expected(err, "files with the extensions of --fields");
     else

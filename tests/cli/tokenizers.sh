@@ -77,7 +77,7 @@ a_tokenizer_that_leaves_something_open_is_refused() {
   same "$(status_of millrace convert dataset text.txt none --tokenizer end.json --document-end '</s>')" 2
   contains "$(cat errors)" "found </s>"
   same "$(status_of millrace convert dataset text.txt none --document-end '</s>')" 2
-  contains "$(cat errors)" "--document-end is for a tokenizer.json only"
+  contains "$(cat errors)" "--document-end is for a tokenizer.json or token files only"
   same "$(status_of millrace convert dataset text.txt none --tokenizer end.json --vocab .)" 2
   sed 's/{1,3}/{1,2}/' small.json >pattern.json
   same "$(status_of millrace convert dataset text.txt none --tokenizer pattern.json)" 1
