@@ -4,6 +4,7 @@
 #include "convert/source/file_names.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "image/pipeline/check.h"
 
 #include <ctype.h>
@@ -30,6 +31,18 @@ bool name_is_hidden(const char *name)
         if (strcasecmp(name, names[i]) == 0)
             return true;
     return false;
+}
+
+bool name_is_plain(const char *name)
+{
+    const unsigned char *at = (const unsigned char *)name;
+    while (*at) {
+        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
+        if (bytes == 0 || *at < 0x20 || *at == 0x7f)
+            return false;
+        at += bytes;
+    }
+    return true;
 }
 
 bool name_is_reserved(const char *name)
@@ -314,10 +327,10 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err,
-        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-        "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, MDS "
-        "shards, litdata chunks, a dataset, a .txt file or a folder of them");
+        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+             "these, a COCO dataset, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, "
+             "a folder of them, MDS "
+             "shards, litdata chunks, a dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -9,6 +9,8 @@
 
 /* Dotfiles, and names such as Thumbs.db that operating systems and tools create. */
 bool name_is_hidden(const char *name);
+/* Whether all tar readers decode the name alike: UTF-8 (RFC 3629) without control characters. */
+bool name_is_plain(const char *name);
 /* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */
 bool name_is_reserved(const char *name);
 /* README, LICENSE and the like. txt_is_data: .txt files never match. */

@@ -10,6 +10,7 @@
  *     ROOT/metadata.csv               files with a row each
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
+ *     ROOT/annotations                COCO
  */
 #include "convert/source/archive_paths.h"
 #include "convert/source/file_names.h"
@@ -103,15 +104,16 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-static const char *recognize_dataset(const struct folder_summary *summary)
+/* Recognizes images with annotations by the names of folders. Returns the name of a layout that is
+ * not supported, or NULL. */
+static const char *recognize_dataset(struct folder_summary *summary)
 {
     if (summary->layout.has_metadata)
         return NULL;
     if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
         return "a Pascal VOC dataset";
-    if (has_folder(summary, "annotations"))
-        return "a COCO dataset";
-    if (has_folder(summary, "images") && has_folder(summary, "labels"))
+    summary->layout.has_coco = has_folder(summary, "annotations");
+    if (!summary->layout.has_coco && has_folder(summary, "images") && has_folder(summary, "labels"))
         return "a YOLO dataset";
     return NULL;
 }
@@ -126,6 +128,17 @@ static int reject_layout(const struct probe *probe, const char *relative, const 
     err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
                            "these folders are classes");
     return -ENOTSUP;
+}
+
+/* A dataset with annotations in a folder of the source. */
+static int reject_nested(const struct probe *probe, const char *relative, const char *layout)
+{
+    err_set(probe->err, -EINVAL, "%s is in a folder of the source", layout);
+    err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
+    err_found(probe->err, "%.200s", relative);
+    err_advise(probe->err, "convert it by itself: `millrace convert dataset %.80s/%.50s DST`",
+               probe->options->source, relative);
+    return -EINVAL;
 }
 
 /* The caller deinits summary->folders. */
@@ -149,10 +162,13 @@ static int summarize(const struct probe *probe, const char *relative,
         !source_layout_has_records(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
+    if (status || probe->options->tokenizer ||
+        probe->options->split_folders != CONVERT_SPLIT_FOLDERS_AUTO)
+        return status;
     const char *layout = recognize_dataset(summary);
-    if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
-        status = reject_layout(probe, relative, layout);
-    return status;
+    if (summary->layout.has_coco && *relative)
+        return reject_nested(probe, relative, "a COCO dataset");
+    return layout ? reject_layout(probe, relative, layout) : 0;
 }
 
 static int reject_folders(const struct probe *probe, const char *what, const char *found,
@@ -194,18 +210,6 @@ static int reject_mixed_folders(const struct probe *probe, const struct folder_s
                           advice);
 }
 
-static int add_split(const struct probe *probe, const char *name)
-{
-    struct convert_options *options = probe->options;
-    if (options->splits_count == CONVERT_SPLITS_MAX || strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX)
-        return reject_folders(probe, "the split folders cannot be used", name,
-                              "use at most 16 splits, with names of at most 63 bytes");
-    struct convert_split *split = &options->splits[options->splits_count++];
-    *split = (struct convert_split){.fraction = 0};
-    strcpy(split->name, name);
-    return 0;
-}
-
 /* Adds all folders of the root as splits. They must be of the same kind. */
 static int add_splits(const struct probe *probe, const struct folder_summary *root,
                       const struct source_ops **ret_ops)
@@ -228,7 +232,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
             text_folder = name;
         str_deinit(&child.folders);
         if (!status)
-            status = add_split(probe, name);
+            status = source_add_split(probe->options, name, probe->err);
     }
     if (status)
         return status;
@@ -292,6 +296,14 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
     if (splits)
         return add_splits(probe, root, ret_ops);
     *ret_ops = source_find(&root->layout);
+    if ((*ret_ops)->find_splits) {
+        uint32_t given = options->splits_count;
+        int status = (*ret_ops)->find_splits(probe->io, options, probe->err);
+        return !status && given > 0 && options->splits_count > given
+                   ? reject_folders(probe, "--split cannot be used with a source that has splits",
+                                    options->splits[given].name, "remove --split")
+                   : status;
+    }
     return *ret_ops == &source_classes_ops && mode == CONVERT_SPLIT_FOLDERS_AUTO
                ? reject_mixed_folders(probe, root)
                : 0;
