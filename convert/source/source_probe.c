@@ -11,6 +11,7 @@
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  *     ROOT/annotations                COCO
+ *     ROOT/{Annotations,JPEGImages}   Pascal VOC
  */
 #include "convert/source/archive_paths.h"
 #include "convert/source/file_names.h"
@@ -110,10 +111,11 @@ static const char *recognize_dataset(struct folder_summary *summary)
 {
     if (summary->layout.has_metadata)
         return NULL;
-    if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
-        return "a Pascal VOC dataset";
+    summary->layout.has_voc =
+        has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages");
     summary->layout.has_coco = has_folder(summary, "annotations");
-    if (!summary->layout.has_coco && has_folder(summary, "images") && has_folder(summary, "labels"))
+    if (!summary->layout.has_voc && !summary->layout.has_coco && has_folder(summary, "images") &&
+        has_folder(summary, "labels"))
         return "a YOLO dataset";
     return NULL;
 }
@@ -166,8 +168,9 @@ static int summarize(const struct probe *probe, const char *relative,
         probe->options->split_folders != CONVERT_SPLIT_FOLDERS_AUTO)
         return status;
     const char *layout = recognize_dataset(summary);
-    if (summary->layout.has_coco && *relative)
-        return reject_nested(probe, relative, "a COCO dataset");
+    if (*relative && (summary->layout.has_coco || summary->layout.has_voc))
+        return reject_nested(probe, relative,
+                             summary->layout.has_coco ? "a COCO dataset" : "a Pascal VOC dataset");
     return layout ? reject_layout(probe, relative, layout) : 0;
 }
 

@@ -120,5 +120,88 @@ a_killed_conversion_of_coco_resumes_to_the_same_bytes() {
   diff -r whole killed
 }
 
-run_cases coco_is_read_as_pycocotools_reads_it missing_images_name_their_annotation_file \
+# write_voc FOLDER: annotations, masks and lists as those of VOC2012.
+write_voc() {
+  "$python" - "$1" <<'PYTHON'
+import os, random, sys
+from PIL import Image
+import xml.etree.ElementTree as ET
+r = random.Random(3); root = sys.argv[1]
+for d in "Annotations", "JPEGImages", "ImageSets/Main", "ImageSets/Segmentation", "SegmentationClass", "SegmentationObject": os.makedirs(f"{root}/{d}")
+names = ["aeroplane", "person", "bird", "tvmonitor"]
+ids = {"train": [], "val": []}
+for i in range(20):
+    key = f"2007_{i:06d}"; w, h = r.randrange(20, 90), r.randrange(20, 90)
+    ids["train" if i % 3 else "val"].append(key)
+    Image.new("RGB", (w, h), (i, 9, 100)).save(f"{root}/JPEGImages/{key}.jpg")
+    a = ET.Element("annotation"); ET.SubElement(a, "folder").text = "VOC2012"; ET.SubElement(a, "filename").text = key + ".jpg"
+    s = ET.SubElement(a, "size")
+    for t, v in ("width", w), ("height", h), ("depth", 3): ET.SubElement(s, t).text = str(v)
+    ET.SubElement(a, "segmented").text = "0"
+    for k in range(r.randrange(4)):
+        o = ET.SubElement(a, "object"); ET.SubElement(o, "name").text = r.choice(names); ET.SubElement(o, "pose").text = "Unspecified"
+        ET.SubElement(o, "truncated").text = str(r.randrange(2)); ET.SubElement(o, "difficult").text = str(r.randrange(2))
+        b = ET.SubElement(o, "bndbox"); x, y = r.randrange(1, w + 1), r.randrange(1, h + 1)
+        for t, v in ("xmin", x), ("ymin", y), ("xmax", r.randrange(x, w + 1)), ("ymax", r.randrange(y, h + 1)): ET.SubElement(b, t).text = str(v)
+        p = ET.SubElement(o, "part"); ET.SubElement(p, "name").text = "head"; b = ET.SubElement(p, "bndbox")
+        for t in "xmin", "ymin", "xmax", "ymax": ET.SubElement(b, t).text = "7"
+    ET.indent(a, "\t"); ET.ElementTree(a).write(f"{root}/Annotations/{key}.xml", encoding="unicode")
+    if i % 4 == 0:
+        m = Image.new("P", (w, h), 1 + i % 3); m.putpalette([x * 3 % 256 for x in range(768)]); m.putpixel((0, 0), 255)
+        m.save(f"{root}/SegmentationClass/{key}.png"); m.save(f"{root}/SegmentationObject/{key}.png")
+for s in ids: open(f"{root}/ImageSets/Main/{s}.txt", "w").write("\n".join(ids[s]) + "\n")
+open(f"{root}/ImageSets/Main/trainval.txt", "w").write("\n".join(ids["train"] + ids["val"]) + "\n")
+open(f"{root}/ImageSets/Main/bird_train.txt", "w").write("\n".join(k + " -1" for k in ids["train"]) + "\n")
+PYTHON
+}
+
+# The convention for boxes is that of Detectron2: 1-based pixels, of which the box includes the last.
+voc_is_read_as_pythons_xml_parser_reads_it() {
+  need_module PIL
+  need_module numpy
+  write_voc voc
+  millrace convert dataset voc objects --jpeg keep --quiet >/dev/null
+  same "$(ls objects | xargs)" "train val"
+  for split in train val; do
+    millrace read objects/$split --decode image --size 32 --crop none --field 'boxes={from: json, path: $.boxes, decode: boxes, follows: image}' \
+      --field 'classes={from: json, path: $.classes, decode: array, dtype: i64, follows: boxes}' --out objects-$split --quiet >/dev/null
+  done
+  "$python" - <<'PYTHON'
+import json, os, tarfile
+import numpy as np
+import xml.etree.ElementTree as ET
+names, masks = set(), 0
+for path in os.listdir("voc/Annotations"):
+    names |= {o.text for o in ET.parse(f"voc/Annotations/{path}").iterfind("object/name")}
+for split in "train", "val":
+    assert json.load(open(f"objects/{split}/dataset.json"))["millrace"]["classes"] == sorted(names)
+    tar = tarfile.open(f"objects/{split}/shard-000000.tar")
+    ids = open(f"voc/ImageSets/Main/{split}.txt").read().split()
+    assert sorted(ids) == sorted(m[:-4] for m in tar.getnames() if m.endswith(".jpg"))
+    for key in ids:
+        stored = lambda field: tar.extractfile(f"{key}.{field}").read()
+        file = lambda path: open(f"voc/{path}", "rb").read()
+        assert stored("jpg") == file(f"JPEGImages/{key}.jpg") and stored("xml") == file(f"Annotations/{key}.xml")
+        root = ET.parse(f"voc/Annotations/{key}.xml").getroot()
+        objects = root.findall("object")
+        boxes = [[int(o.findtext(f"bndbox/{t}")) - (t[1:] == "min") for t in ("xmin", "ymin", "xmax", "ymax")] for o in objects]
+        got = json.loads(stored("json"))
+        assert got["boxes"] == boxes and [sorted(names)[c] for c in got["classes"]] == [o.findtext("name") for o in objects]
+        assert got["difficult"] == [int(o.findtext("difficult")) for o in objects]
+        assert got["truncated"] == [int(o.findtext("truncated")) for o in objects]
+        size = [int(root.findtext("size/width")), int(root.findtext("size/height"))]
+        assert [got["width"], got["height"]] == size
+        wanted = (np.array(boxes, float).reshape(-1, 4) * 32 / (size * 2)).astype(np.float32)
+        assert (np.load(f"objects-{split}/{key}.boxes.npy") == wanted).all()
+        assert np.load(f"objects-{split}/{key}.classes.npy").tolist() == got["classes"]
+        if os.path.exists(f"voc/SegmentationClass/{key}.png"):
+            assert stored("seg.png") == file(f"SegmentationClass/{key}.png") and stored("object.png") == file(f"SegmentationObject/{key}.png")
+            masks += 1
+assert masks == 5
+PYTHON
+  same "$(status_of millrace convert dataset voc none --split a=0.5,b=0.5)" 2
+  contains "$(cat errors)" "--split cannot be used with a source that has splits"
+}
+
+run_cases voc_is_read_as_pythons_xml_parser_reads_it coco_is_read_as_pycocotools_reads_it missing_images_name_their_annotation_file \
   a_killed_conversion_of_coco_resumes_to_the_same_bytes
