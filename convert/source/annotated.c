@@ -18,10 +18,11 @@ struct listed_image {
     uint64_t bytes, identity_hash;
 };
 
-int annotated_open(struct annotated_list *list, const struct source *source, struct err *err)
+int annotated_open(struct annotated_list *list, const struct source *source, bool in_pixels,
+                   struct err *err)
 {
     const struct convert_options *options = source->options;
-    bool scales = options->max_side > 0 && options->max_side < PIXELS_SIDE_MAX &&
+    bool scales = in_pixels && options->max_side > 0 && options->max_side < PIXELS_SIDE_MAX &&
                   (options->jpeg == CONVERT_JPEG_REENCODE || options->store == CONVERT_STORE_RAW);
     if (!scales && options->fields.count == 0)
         return io_join_path("", options->source, list->root, err);
@@ -116,7 +117,6 @@ static int stat_image(const struct annotated_list *list, struct io *io,
     return status;
 }
 
-/* Splits have characters from '0' on. */
 static int add_key(struct annotated_list *list, const struct annotated_image *image,
                    struct err *err)
 {
@@ -127,7 +127,7 @@ static int add_key(struct annotated_list *list, const struct annotated_image *im
     if (expected)
         return reject(image, -EBADMSG, "the name of an image gives no valid key", expected,
                       image->name, err);
-    key[0] = (char)('0' + image->split);
+    key[0] = annotated_split_char(image->split);
     int status = name_set_add(&list->keys, key, strlen(key), &number, &is_new, err);
     if (status || is_new)
         return status;

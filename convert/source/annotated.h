@@ -2,7 +2,7 @@
  * annotated — the images of a dataset whose annotations are in other files: shared by the sources
  * for COCO, Pascal VOC and YOLO.
  *
- *     annotated_open(&list, io, source, err);
+ *     annotated_open(&list, source, true, err);
  *     annotated_add(&list, io, source, &image, err); // in the order of the items
  *
  * Memory per image: 24 bytes, its path, and its key with up to 42 bytes.
@@ -25,8 +25,10 @@ struct annotated_list {
     struct name_set keys; /* of the images in their order, each after a character for its split */
 };
 
-/* Sets the root. -EINVAL: options that are not for images with annotations. */
-int annotated_open(struct annotated_list *list, const struct source *source, struct err *err);
+/* Sets the root. in_pixels: annotations are in pixels. -EINVAL: options that are not for images
+ * with such annotations. */
+int annotated_open(struct annotated_list *list, const struct source *source, bool in_pixels,
+                   struct err *err);
 void annotated_deinit(struct annotated_list *list);
 
 /* An image as an annotation file names it. Borrows all. */
@@ -42,6 +44,11 @@ struct annotated_image {
  * -EBADMSG: the name is outside the folder, or not that of an image. Blocks. */
 int annotated_add(struct annotated_list *list, struct io *io, struct source *source,
                   const struct annotated_image *image, struct err *err);
+/* The first character of the keys of a split. */
+static inline char annotated_split_char(uint32_t split)
+{
+    return (char)('0' + split);
+}
 uint64_t annotated_count(const struct annotated_list *list);
 /* Path below the root. */
 const char *annotated_path(const struct annotated_list *list, uint64_t number);

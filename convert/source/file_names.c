@@ -327,11 +327,12 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a COCO or Pascal VOC dataset, a list (JSON Lines, CSV, TSV), tars, zips or "
-             "TFRecord files, "
-             "a folder of them, MDS "
-             "shards, litdata chunks, a dataset, a .txt file or a folder of them");
+        err,
+        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+        "these, a COCO, Pascal VOC or YOLO dataset, a list (JSON Lines, CSV, TSV), tars, zips or "
+        "TFRecord files, "
+        "a folder of them, MDS "
+        "shards, litdata chunks, a dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -39,7 +39,7 @@ struct source_layout {
     bool has_archives;          /* compressed tars and zips, which are not other files */
     bool has_tfrecords, has_mds, has_chunks; /* record files, which are not other files */
     bool has_tokenizer;                      /* --tokenizer was given */
-    bool has_coco, has_voc; /* a folder of images with annotations in this layout */
+    bool has_coco, has_voc, has_yolo; /* a folder of images with annotations in this layout */
 };
 
 /* Immutable once open; usable from any thread. */
@@ -133,8 +133,8 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
-    source_mds_ops, source_litdata_ops, source_coco_ops, source_voc_ops, source_table_ops,
-    source_text_ops, source_classes_ops, source_files_ops;
+    source_mds_ops, source_litdata_ops, source_coco_ops, source_voc_ops, source_yolo_ops,
+    source_table_ops, source_text_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP

@@ -358,7 +358,7 @@ static int coco_open(struct io *io, struct source *source, struct err *err)
     struct coco_source *coco = source->state = calloc(1, sizeof *coco);
     struct coco_layout *layout = calloc(1, sizeof *layout);
     struct hash_stream *hash = hash_stream_open();
-    int status = coco && layout && hash ? annotated_open(&coco->images, source, err)
+    int status = coco && layout && hash ? annotated_open(&coco->images, source, true, err)
                                         : err_set(err, -ENOMEM, "out of memory for a source");
     if (!status)
         status = coco_layout_find(layout, io, source->options, err);

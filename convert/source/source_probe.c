@@ -12,6 +12,7 @@
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  *     ROOT/annotations                COCO
  *     ROOT/{Annotations,JPEGImages}   Pascal VOC
+ *     ROOT/{images,labels}            YOLO; also ROOT/{train,val,...}/{images,labels}
  */
 #include "convert/source/archive_paths.h"
 #include "convert/source/file_names.h"
@@ -105,31 +106,16 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     return 0;
 }
 
-/* Recognizes images with annotations by the names of folders. Returns the name of a layout that is
- * not supported, or NULL. */
-static const char *recognize_dataset(struct folder_summary *summary)
+/* Recognizes images with annotations by the names of folders. */
+static void recognize_dataset(struct folder_summary *summary)
 {
-    if (summary->layout.has_metadata)
-        return NULL;
-    summary->layout.has_voc =
-        has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages");
-    summary->layout.has_coco = has_folder(summary, "annotations");
-    if (!summary->layout.has_voc && !summary->layout.has_coco && has_folder(summary, "images") &&
-        has_folder(summary, "labels"))
-        return "a YOLO dataset";
-    return NULL;
-}
-
-static int reject_layout(const struct probe *probe, const char *relative, const char *layout)
-{
-    char path[IO_PATH_BYTES_MAX];
-    if (io_join_path(*relative ? probe->options->source : "",
-                     *relative ? relative : probe->options->source, path, NULL))
-        snprintf(path, sizeof path, "%s", relative);
-    reject_unsupported_format(path, layout, probe->err);
-    err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
-                           "these folders are classes");
-    return -ENOTSUP;
+    struct source_layout *layout = &summary->layout;
+    if (layout->has_metadata)
+        return;
+    layout->has_voc = has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages");
+    layout->has_coco = has_folder(summary, "annotations");
+    layout->has_yolo = has_folder(summary, "images") && has_folder(summary, "labels") &&
+                       !layout->has_voc && !layout->has_coco;
 }
 
 /* A dataset with annotations in a folder of the source. */
@@ -167,11 +153,11 @@ static int summarize(const struct probe *probe, const char *relative,
     if (status || probe->options->tokenizer ||
         probe->options->split_folders != CONVERT_SPLIT_FOLDERS_AUTO)
         return status;
-    const char *layout = recognize_dataset(summary);
+    recognize_dataset(summary);
     if (*relative && (summary->layout.has_coco || summary->layout.has_voc))
         return reject_nested(probe, relative,
                              summary->layout.has_coco ? "a COCO dataset" : "a Pascal VOC dataset");
-    return layout ? reject_layout(probe, relative, layout) : 0;
+    return 0;
 }
 
 static int reject_folders(const struct probe *probe, const char *what, const char *found,
@@ -219,13 +205,14 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
 {
     const char *name = root->folders.data, *flat_folder = NULL, *class_parent = NULL,
                *text_folder = NULL;
-    uint32_t metadata_count = 0;
+    uint32_t metadata_count = 0, yolo_count = 0;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
         status = summarize(probe, name, &child);
         metadata_count += child.layout.has_metadata;
+        yolo_count += child.layout.has_yolo;
         if (child.folders_count > 0)
             class_parent = name;
         else
@@ -239,6 +226,16 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
     }
     if (status)
         return status;
+    if (yolo_count == root->folders_count) {
+        probe->options->splits_count = 0;
+        *ret_ops = &source_yolo_ops;
+        return source_yolo_ops.find_splits(probe->io, probe->options, probe->err);
+    }
+    if (yolo_count > 0)
+        return reject_folders(probe, "only some of the split folders have images and labels",
+                              root->folders.data,
+                              "leave out the other folders with --ignore, or add --split-folders "
+                              "no if the folders are classes");
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
     snprintf(
         advice, sizeof advice,
@@ -298,6 +295,10 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
         return reject_both_splits(probe, root);
     if (splits)
         return add_splits(probe, root, ret_ops);
+    if (root->layout.has_coco && root->layout.has_voc)
+        return reject_folders(probe, "the source may be a COCO or a Pascal VOC dataset",
+                              "the folders annotations, Annotations and JPEGImages",
+                              "add --ignore annotations or --ignore Annotations");
     *ret_ops = source_find(&root->layout);
     if ((*ret_ops)->find_splits) {
         uint32_t given = options->splits_count;

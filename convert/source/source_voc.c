@@ -271,12 +271,6 @@ static int add_image(struct voc_listing *listing, const char *id, const char *li
     if (!status && files.exists[COMPANION_XML])
         status = list_objects(listing, &files, paths[COMPANION_XML], err);
     listing->unannotated_count += !files.exists[COMPANION_XML];
-    if (!status && listing->source->options->store == CONVERT_STORE_RAW &&
-        (files.exists[COMPANION_CLASSES] || files.exists[COMPANION_OBJECTS])) {
-        status = err_set(err, -EINVAL, "--store raw is not for masks");
-        err_at(err, listing->source->options->source, ERR_NO_OFFSET);
-        err_advise(err, "remove it, or leave the masks out with --ignore 'Segmentation*/*'");
-    }
     str_add(&voc->files, &files, sizeof files);
     return !status && str_status(&voc->files)
                ? err_set(err, -ENOMEM, "out of memory for a list of images")
@@ -425,7 +419,7 @@ static int voc_open(struct io *io, struct source *source, struct err *err)
 {
     struct voc_source *voc = source->state = calloc(1, sizeof *voc);
     struct voc_listing listing = {.io = io, .source = source, .hash = hash_stream_open()};
-    int status = voc && listing.hash ? annotated_open(&voc->images, source, err)
+    int status = voc && listing.hash ? annotated_open(&voc->images, source, true, err)
                                      : err_set(err, -ENOMEM, "out of memory for a source");
     if (!status)
         status = list_images(&listing, err);

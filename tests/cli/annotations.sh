@@ -203,5 +203,57 @@ PYTHON
   contains "$(cat errors)" "--split cannot be used with a source that has splits"
 }
 
-run_cases voc_is_read_as_pythons_xml_parser_reads_it coco_is_read_as_pycocotools_reads_it missing_images_name_their_annotation_file \
+# Labels are found by numpy and by the rule of Ultralytics: the last images in a path becomes labels.
+yolo_is_read_as_numpy_reads_its_labels() {
+  need_module PIL
+  need_module numpy
+  "$python" - <<'PYTHON'
+import os, random
+from PIL import Image
+r = random.Random(4)
+for split, count in ("train", 20), ("val", 6):
+    for kind in "images", "labels":
+        os.makedirs(f"yolo/{kind}/{split}/sub")
+    for i in range(count):
+        name = ("sub/" if i % 5 == 0 else "") + f"{i:03}"
+        Image.new("RGB", (r.randrange(20, 90), r.randrange(20, 90)), (i, 9, 100)).save(f"yolo/images/{split}/{name}.{'png' if i % 3 else 'jpg'}")
+        if i % 4:
+            with open(f"yolo/labels/{split}/{name}.txt", "w") as f:
+                for k in range(r.randrange(4)):
+                    w, h = .05 + r.random() / 2, .05 + r.random() / 2
+                    print(r.randrange(3), *(f"{v:.6f}" for v in (w / 2 + r.random() * (1 - w), h / 2 + r.random() * (1 - h), w, h)), file=f)
+open("yolo/data.yaml", "w").write("path: ../datasets/yolo\ntrain: images/train\nval: images/val\n\nnames:\n  0: person\n  1: traffic light\n  2: cat\n")
+PYTHON
+  millrace convert dataset yolo normalized --quiet >/dev/null
+  for split in train val; do
+    millrace verify normalized/$split >/dev/null
+    millrace read normalized/$split --decode image --size 32 --crop none --out normalized-$split --quiet \
+      --field 'boxes={from: json, path: $.boxes, decode: boxes, follows: image, box_format: cxcywh, normalized: true}' \
+      --field 'classes={from: json, path: $.classes, decode: array, dtype: i64, follows: boxes}' >/dev/null
+  done
+  "$python" - <<'PYTHON'
+import glob, json, os, tarfile, warnings
+import numpy as np
+warnings.simplefilter("ignore")
+for split, count in ("train", 20), ("val", 6):
+    assert json.load(open(f"normalized/{split}/dataset.json"))["millrace"]["classes"] == ["person", "traffic light", "cat"]
+    tar = tarfile.open(f"normalized/{split}/shard-000000.tar")
+    images = [p for p in glob.glob(f"yolo/images/{split}/**/*.*", recursive=True)]
+    assert len(images) == count and len([n for n in tar.getnames() if n.endswith(".json")]) == count
+    for path in images:
+        label = "/labels/".join(path.rsplit("/images/", 1)).rsplit(".", 1)[0] + ".txt"
+        rows = np.loadtxt(label, ndmin=2) if os.path.exists(label) else np.empty((0, 5))
+        rows = rows.reshape(-1, 5)
+        key = path[len(f"yolo/images/{split}/"):-4]
+        got = json.loads(tar.extractfile(f"{key}.json").read())
+        assert got["boxes"] == rows[:, 1:].tolist() and got["classes"] == rows[:, 0].astype(int).tolist()
+        half = rows[:, 3:] / 2
+        wanted = np.concatenate([rows[:, 1:3] - half, rows[:, 1:3] + half], 1) * 32
+        boxes = np.load(f"normalized-{split}/{key}.boxes.npy")
+        assert boxes.shape == wanted.shape and np.abs(boxes - np.clip(wanted, 0, 32)).max(initial=0) < 1e-4
+        assert np.load(f"normalized-{split}/{key}.classes.npy").tolist() == got["classes"]
+PYTHON
+}
+
+run_cases yolo_is_read_as_numpy_reads_its_labels voc_is_read_as_pythons_xml_parser_reads_it coco_is_read_as_pycocotools_reads_it missing_images_name_their_annotation_file \
   a_killed_conversion_of_coco_resumes_to_the_same_bytes

@@ -149,15 +149,29 @@ static void lists_name_images_that_exist_once(void **state)
     assert_string_equal(list_members(fixture, ""), "1.jpg\n1.json\n1.xml\n");
 }
 
-static void masks_are_not_turned_into_pixels(void **state)
+static void annotations_of_two_kinds_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const globs[] = {"annotations"};
+    write_dataset(fixture);
+    write_text(fixture, "annotations/x.json", "{}");
+    assert_int_equal(convert(fixture), -EINVAL);
+    assert_contains(fixture->err.advice, "--ignore annotations");
+    fixture->options.ignore_globs = (struct convert_string_list){globs, 1};
+    assert_converts(fixture);
+}
+
+static void masks_stay_as_they_are(void **state)
 {
     struct fixture *fixture = *state;
     write_dataset(fixture);
-    write_jpeg(fixture, "SegmentationClass/1.png", 1);
+    write_text(fixture, "SegmentationClass/1.png", "a mask");
     fixture->options.store = CONVERT_STORE_RAW;
-    assert_int_equal(convert(fixture), -EINVAL);
-    assert_contains(fixture->err.what, "--store raw is not for masks");
+    assert_converts(fixture);
+    assert_string_equal(list_members(fixture, ""),
+                        "1.json\n1.ppm\n1.seg.png\n1.xml\n2.json\n2.ppm\n");
     write_jpeg(fixture, "JPEGImages/1.png", 1);
+    fixture->options.force = true;
     assert_int_equal(convert(fixture), -EEXIST);
     assert_contains(fixture->err.what, "differ only in their extensions");
 }
@@ -168,7 +182,8 @@ int main(void)
         CASE(without_lists_all_images_are_taken),
         CASE(invalid_annotations_are_refused_before_anything_is_written),
         CASE(lists_name_images_that_exist_once),
-        CASE(masks_are_not_turned_into_pixels),
+        CASE(annotations_of_two_kinds_are_refused),
+        CASE(masks_stay_as_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
