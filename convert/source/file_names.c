@@ -55,6 +55,16 @@ bool name_is_readme(const char *name, bool txt_is_data)
     return false;
 }
 
+bool name_is_split(const char *name)
+{
+    static const char *const names[] = {"train",      "training", "val",  "valid",
+                                        "validation", "dev",      "test", "testing"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcasecmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 bool name_is_ignored(const struct convert_options *options, const char *relative)
 {
     const char *slash = strrchr(relative, '/'), *base = slash ? slash + 1 : relative;
@@ -197,9 +207,9 @@ static bool ends_with_any(const char *name, const char *const *ends, size_t coun
     return false;
 }
 
-bool name_is_list(const char *name)
+bool name_is_own_source(const char *name)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".npz"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
@@ -218,7 +228,8 @@ static const char *advice_on(const char *format)
         "pandas.read_parquet(FILE).to_json(\"list.jsonl\", orient=\"records\", lines=True)",
                       list[] = "convert the list itself: it names its files; or name it metadata "
                                "(metadata.csv, metadata.jsonl), with a row for each file; or skip "
-                               "it with --ignore";
+                               "it with --ignore",
+                      itself[] = "convert the file itself: name it as the source";
     static const struct {
         const char *format, *advice;
     } advice[] = {
@@ -233,6 +244,7 @@ static const char *advice_on(const char *format)
         {"a CSV list", list},
         {"a TSV list", list},
         {"JSON Lines", list},
+        {"NumPy's npz", itself},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
@@ -248,7 +260,8 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a list (JSON Lines, CSV, TSV), tars or zips or a folder of them, a dataset, "
+             "these, a list (JSON Lines, CSV, TSV), NumPy files, tars or zips or a folder of them, "
+             "a dataset, "
              "a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);

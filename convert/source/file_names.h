@@ -13,6 +13,8 @@ bool name_is_hidden(const char *name);
 bool name_is_reserved(const char *name);
 /* README, LICENSE and the like. txt_is_data: .txt files never match. */
 bool name_is_readme(const char *name, bool txt_is_data);
+/* train, val, test and the like. */
+bool name_is_split(const char *name);
 /* Whether --ignore matches. relative: path below the source. */
 bool name_is_ignored(const struct convert_options *options, const char *relative);
 /* Returns the extension within a name, after its dot: what follows the last dot, or all of a field
@@ -26,8 +28,8 @@ bool extension_is_field(const struct convert_options *options, const char *exten
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
-/* .csv, .tsv, .jsonl and .ndjson: unsupported only among the files of a folder. */
-bool name_is_list(const char *name);
+/* Lists (.csv, .tsv, .jsonl, .ndjson) and .npz: unsupported only among the files of a folder. */
+bool name_is_own_source(const char *name);
 /* Compressed tars and zips, by their names. */
 bool name_is_archive(const char *name);
 /* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */

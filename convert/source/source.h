@@ -38,6 +38,10 @@ struct source_layout {
     bool has_tars, has_dataset; /* tars are not other files; dataset.json */
     bool has_archives;          /* compressed tars and zips, which are not other files */
     bool has_tokenizer;         /* --tokenizer was given */
+    /* Files that array_format_of_name (array_names.h) knows, which are other files too: bit i for
+     * format i; and whether there are any but those. */
+    unsigned array_formats;
+    bool has_other_than_arrays;
 };
 
 /* Immutable once open; usable from any thread. */
@@ -98,6 +102,7 @@ struct source_ops {
     /* Items are read in increasing order of their numbers, by one reader; some may be skipped. They
      * cannot be shuffled. */
     bool is_sequential;
+    bool has_columns; /* options->columns apply */
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
@@ -117,6 +122,9 @@ struct source_ops {
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
+    /* Optional: adds the splits that the names of files or arrays in options->source state to the
+     * options, with fraction 0, if there are several. No split folders. */
+    int (*find_splits)(struct io *io, struct convert_options *options, struct err *err);
     /* Optional: create and free reader->state, which may be NULL in reader_close. */
     int (*reader_open)(struct source_reader *reader, struct err *err);
     void (*reader_close)(struct source_reader *reader);
@@ -128,7 +136,7 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_table_ops,
-    source_text_ops, source_classes_ops, source_files_ops;
+    source_numpy_ops, source_text_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP

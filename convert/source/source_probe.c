@@ -2,6 +2,7 @@
  * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
+ *     ROOT/a.npy                      NumPy; also a.npz
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -10,6 +11,7 @@
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
  */
 #include "convert/source/archive_paths.h"
+#include "convert/source/array_names.h"
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
@@ -20,7 +22,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 struct folder_summary {
     const struct convert_options *options;
@@ -37,16 +38,6 @@ struct probe {
     struct convert_options *options;
     struct err *err;
 };
-
-static bool is_split_name(const char *name)
-{
-    static const char *const names[] = {"train",      "training", "val",  "valid",
-                                        "validation", "dev",      "test", "testing"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
 
 static const char *next_name(const char *name)
 {
@@ -82,6 +73,11 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_metadata = true;
         return 0;
     }
+    enum array_format array_format = array_format_of_name(summary->options, name);
+    if (array_format != ARRAY_FORMAT_NONE)
+        summary->layout.array_formats |= 1U << array_format;
+    else
+        summary->layout.has_other_than_arrays = true;
     const char *format = name_unsupported_format(summary->options, name);
     if (format && strcmp(name, DATASET_FILE_NAME) == 0)
         summary->layout.has_dataset = true;
@@ -166,7 +162,7 @@ static int reject_mixed_folders(const struct probe *probe, const struct folder_s
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
-        if (!is_split_name(name)) {
+        if (!name_is_split(name)) {
             other = name;
             continue;
         }
@@ -217,7 +213,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         else
             flat_folder = name;
         ops = source_find(&child.layout);
-        if (ops->is_stream || ops->is_ordered)
+        if (ops->is_stream || ops->is_ordered || ops->find_splits)
             text_folder = name;
         str_deinit(&child.folders);
         if (!status)
@@ -232,7 +228,8 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
         return reject_folders(
-            probe, "the split folders contain text or tars; convert them one folder at a time",
+            probe,
+            "the split folders contain text, tars or arrays; convert them one folder at a time",
             text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
@@ -251,7 +248,7 @@ static bool all_are_splits(const struct folder_summary *root)
 {
     const char *name = root->folders.data;
     for (uint32_t i = 0; i < root->folders_count; i++, name = next_name(name))
-        if (!is_split_name(name))
+        if (!name_is_split(name))
             return false;
     return root->folders_count > 0;
 }
@@ -300,9 +297,9 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     const struct source_layout layout = {
         .file = options->source, .head = head.data, .head_bytes = head.bytes};
     const char *format = name_unsupported_format(options, options->source);
-    bool is_list = format && name_is_list(options->source);
+    bool is_own = format && name_is_own_source(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops)
+    if (format && !is_own && !name_is_archive(options->source) && *ret_ops != &source_shards_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
         format = "a JSON array";
@@ -336,11 +333,12 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
 
 static int check_columns(const struct probe *probe, const struct source_ops *ops)
 {
-    return probe->options->columns.count == 0 || ops == &source_table_ops
+    return probe->options->columns.count == 0 || ops->has_columns
                ? 0
-               : reject_folders(probe, "--column is for lists", "a source without columns",
-                                "use it with a CSV, TSV or JSON Lines file, or with a folder that "
-                                "has metadata.csv or metadata.jsonl");
+               : reject_folders(probe, "--column is for lists and arrays",
+                                "a source without columns",
+                                "use it with a CSV, TSV, JSON Lines or NumPy file, or with a "
+                                "folder that has metadata.csv or metadata.jsonl");
 }
 
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)
@@ -367,6 +365,8 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
 {
     const struct probe probe = {io, options, err};
     int status = choose(&probe, ret_ops);
+    if (!status && (*ret_ops)->find_splits && options->split_folders != CONVERT_SPLIT_FOLDERS_NO)
+        status = (*ret_ops)->find_splits(io, options, err);
     if (!status && (*ret_ops)->is_ordered && !options->shuffle)
         options->keep_order = true;
     if (!status)

@@ -327,6 +327,7 @@ static bool is_table(const struct source_layout *layout)
 
 const struct source_ops source_table_ops = {
     .name = "table",
+    .has_columns = true,
     .probe = is_table,
     .open = table_open,
     .close = table_close,

@@ -326,22 +326,6 @@ static void rows_span_blocks(void **state)
                          0);
 }
 
-static int read_item(struct fixture *fixture, uint64_t position, struct err *err,
-                     struct source *source)
-{
-    struct source_reader reader = {0};
-    struct source_item item;
-    struct source_sample *sample = calloc(1, sizeof *sample);
-    assert_non_null(sample);
-    source_describe(source, position, &item);
-    assert_ok(source_reader_open(source, fixture->io, &reader, err), err);
-    int status = source->ops->read(&reader, &item, sample, err);
-    source_reader_close(&reader);
-    str_deinit(&sample->data);
-    free(sample);
-    return status;
-}
-
 static void a_change_after_the_listing_is_noticed(void **state)
 {
     struct fixture *fixture = *state;

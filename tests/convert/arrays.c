@@ -1,0 +1,257 @@
+/*
+ * arrays: datasets that are stored as arrays (NumPy, MNIST's idx, CIFAR) become samples, row by row.
+ * Python compares them with the arrays.
+ */
+#include "tests/convert/dataset_case.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void write_case(const struct fixture *fixture, const char *name)
+{
+    assert_int_equal(test_run("'%s' '%s/tests/convert/arrays.py' write %s '%s'",
+                              test_need_python("PIL"), TEST_SOURCE_DIR, name, fixture->source),
+                     0);
+}
+
+static void check_case(const struct fixture *fixture, const char *name)
+{
+    assert_int_equal(test_run("'%s' '%s/tests/convert/arrays.py' check %s '%s'",
+                              test_need_python("PIL"), TEST_SOURCE_DIR, name, fixture->target),
+                     0);
+}
+
+/* Runs Python below the source, with numpy as np and struct. */
+static void run_python(const struct fixture *fixture, const char *code)
+{
+    assert_int_equal(test_run("cd '%s' && '%s' -c 'import numpy as np, os, struct\n%s'",
+                              fixture->source, test_need_python("numpy"), code),
+                     0);
+}
+
+static char path[2 * TEST_PATH_BYTES_MAX];
+static void set_source_file(struct fixture *fixture, const char *name)
+{
+    snprintf(path, sizeof path, "%s/%s", fixture->source, name);
+    fixture->options.source = path;
+}
+
+static const char *mappings[8];
+static void set_columns(struct fixture *fixture, const char *first, const char *second)
+{
+    mappings[0] = first;
+    mappings[1] = second;
+    fixture->options.columns =
+        (struct convert_string_list){mappings, (size_t) !!first + (size_t) !!second};
+}
+
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (!strstr((text), (part)))                                                               \
+            fail_msg("\"%s\" is not in: %s", (part), (text));                                      \
+    } while (0)
+
+static void assert_fails(struct fixture *fixture, int code, const char *part)
+{
+    char line[ERR_LINE_BYTES_MAX];
+    int status = convert(fixture);
+    if (status != code)
+        fail_msg("%d instead of %d: %s", status, code,
+                 status ? err_format(&fixture->err, line, sizeof line) : "success");
+    assert_contains(err_format(&fixture->err, line, sizeof line), part);
+    assert_no_target(fixture);
+}
+
+static void numpy_columns_equal_numpys_rows(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "numpy");
+    assert_converts(fixture);
+    check_case(fixture, "numpy");
+    assert_contains(fixture->log, "Mask -> mask.npy, emb -> emb.npy, images -> png, labels -> "
+                                  "class, others -> json: big, half, ok, score");
+    assert_int_equal(fixture->result.classes_count, 5);
+}
+
+static void members_of_an_npz_file_are_columns(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "npz");
+    set_source_file(fixture, "a.npz");
+    assert_converts(fixture);
+    check_case(fixture, "numpy");
+}
+
+static void names_of_arrays_state_splits(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "keras_folder");
+    assert_converts(fixture);
+    check_case(fixture, "keras");
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    write_case(fixture, "keras");
+    fixture->options.splits_count = 0;
+    set_source_file(fixture, "a.npz");
+    assert_converts(fixture);
+    check_case(fixture, "keras");
+    set_train_val_splits(fixture);
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    assert_fails(fixture, -EINVAL, "--split cannot be used with a source that already has splits");
+}
+
+static void one_of_the_splits_can_be_split_again(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const ignored[] = {"*_test.npy"};
+    write_case(fixture, "keras_folder");
+    fixture->options.ignore_globs = (struct convert_string_list){ignored, 1};
+    set_train_val_splits(fixture);
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.samples_count, 30);
+    assert_int_equal(fixture->result.ignored_count, 2);
+    assert_string_equal(fixture->result.splits[0].name, "train");
+    assert_true(fixture->result.splits[1].samples_count > 0);
+}
+
+static void planes_of_colors_are_interleaved(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "planar");
+    set_columns(fixture, "images=png", "gray=seg.png");
+    assert_converts(fixture);
+    check_case(fixture, "planar");
+}
+
+static void shards_do_not_depend_on_the_number_of_threads(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "numpy");
+    fixture->options.shard_samples = 7;
+    fixture->options.workers = 1;
+    assert_converts(fixture);
+    copy_target(fixture, "copy");
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.workers = 5;
+    assert_converts(fixture);
+    assert_target_equals(fixture, "copy");
+}
+
+static void columns_can_be_renamed_and_left_out(void **state)
+{
+    struct fixture *fixture = *state;
+    char text[256] = "";
+    run_python(fixture, "np.save(\"a\", np.array([[1, 2], [3, 4]], \"<u2\"))\n"
+                        "np.save(\"b\", np.array([[7], [9]], \"u1\"))\n"
+                        "np.save(\"c\", np.array([{}], dtype=object))\n");
+    set_columns(fixture, "a=boxes:json", "b=n:int");
+    assert_converts(fixture);
+    assert_int_equal(test_run_output(text, sizeof text,
+                                     "tar -xOf '%s/shard-000000.tar' 00000001.boxes 00000001.n",
+                                     fixture->target),
+                     0);
+    assert_string_equal(text, "[3,4]9");
+    assert_contains(fixture->log, "a -> boxes (json), b -> n (json); left out: c");
+}
+
+static void a_change_after_the_listing_is_noticed(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct source_ops *ops;
+    struct source *source;
+    struct err *err = &fixture->err;
+    run_python(fixture, "np.save(\"a\", np.zeros((2, 2))); np.save(\"b\", np.zeros(2))");
+    assert_ok(source_probe(fixture->io, &fixture->options, &ops, err), err);
+    assert_ok(source_open(fixture->io, &fixture->options, ops, &source, err), err);
+    assert_ok(read_item(fixture, 0, err, source), err);
+    run_python(fixture, "np.save(\"b\", np.ones(2))");
+    assert_int_equal(read_item(fixture, 0, err, source), -ESTALE);
+    assert_contains(err->path, "b.npy");
+    source_close(source);
+}
+
+static void bad_arrays_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *code, *column;
+        int status;
+        const char *part;
+    } cases[] = {
+        {"np.save(\"a\", np.zeros(3)); np.save(\"b\", np.zeros(4))", NULL, -EINVAL,
+         "the arrays have different numbers of rows"},
+        {"np.save(\"a\", np.asfortranarray(np.zeros((3, 2))))", NULL, -ENOTSUP, "Fortran order"},
+        {"np.save(\"a\", np.array([{}], dtype=object))", NULL, -ENOTSUP, "Python objects"},
+        {"np.save(\"a\", np.zeros(3, \"<c8\"))", NULL, -ENOTSUP, "elements of another type"},
+        {"np.save(\"a\", np.zeros(()))", NULL, -ENOTSUP, "is not a column of rows"},
+        {"np.save(\"a\", np.zeros((3, 0)))", NULL, -EFBIG, "rows of 1 to"},
+        {"np.save(\"a\", np.zeros(0))", NULL, -ENODATA, "no files to convert"},
+        {"np.save(\"a\", np.zeros(9)); os.truncate(\"a.npy\", 150)", NULL, -EBADMSG,
+         "another size than its header says"},
+        {"open(\"a.npy\", \"w\").write(\"no array\" * 9)", NULL, -EBADMSG, "NUMPY"},
+        {"np.save(\"label\", np.array([0, -1]))", NULL, -EBADMSG, "is not a class number: "},
+        {"np.save(\"label\", np.array([0, 1 << 20]))", NULL, -EBADMSG,
+         "found 1048576 in row 1, counted from 0"},
+        {"np.save(\"images\", np.zeros((2, 3, 5, 3), \"u1\"))", NULL, -EINVAL,
+         "may have its channels first or last"},
+        {"np.save(\"images\", np.zeros((2, 4, 5, 4), \"u1\"))", NULL, -EINVAL, "is not of images"},
+        {"np.save(\"a\", np.zeros(2))", "a=jpg", -EINVAL, "png for images"},
+        {"np.save(\"a\", np.zeros(2))", "a=txt", -EINVAL, "has another kind"},
+        {"np.save(\"a\", np.zeros(2))", "b=npy", -EINVAL, "has no column \"b\""},
+        {"np.save(\"a\", np.zeros(2))", "a=:class", -EINVAL, "is not of class numbers"},
+        {"np.save(\"A\", np.zeros((2, 2))); np.save(\"a\", np.zeros((2, 2)))", NULL, -EINVAL,
+         "has the same field as another"},
+        {"np.save(\"a\", np.array([0, np.nan]))", NULL, -EBADMSG, "a number is not finite"},
+        {"np.save(\"x_train\", np.zeros(2)); np.save(\"y_train\", np.zeros(2)); "
+         "np.save(\"x_test\", np.zeros(2))",
+         NULL, -EINVAL, "has no column \"y\", which another split has"},
+        {"np.save(\"a\", np.zeros(2)); np.savez(\"b.npz\", np.zeros(2))", NULL, -ENOTSUP,
+         "convert the file itself"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(test_run("rm -f '%s'/*", fixture->source), 0);
+        run_python(fixture, cases[i].code);
+        set_columns(fixture, cases[i].column, NULL);
+        fixture->options.splits_count = 0;
+        assert_fails(fixture, cases[i].status, cases[i].part);
+    }
+}
+
+static void bad_npz_files_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *code;
+        int status;
+        const char *part;
+    } cases[] = {
+        {"np.savez_compressed(\"a.npz\", x=np.zeros(99))", -ENOTSUP, "numpy.savez("},
+        {"open(\"a.npz\", \"w\").write(\"no archive\" * 9)", -EBADMSG, "a ZIP archive"},
+        {"np.savez(\"a.npz\", x=np.zeros(9)); b = open(\"a.npz\", \"rb\").read(); "
+         "open(\"a.npz\", \"wb\").write(b[40:])",
+         -EBADMSG, "is damaged"},
+        {"import zipfile; zipfile.ZipFile(\"a.npz\", \"w\").writestr(\"b.txt\", \"b\")", -EBADMSG,
+         "only members with names such as images.npy"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_python(fixture, cases[i].code);
+        set_source_file(fixture, "a.npz");
+        assert_fails(fixture, cases[i].status, cases[i].part);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(numpy_columns_equal_numpys_rows),
+        CASE(members_of_an_npz_file_are_columns),
+        CASE(names_of_arrays_state_splits),
+        CASE(one_of_the_splits_can_be_split_again),
+        CASE(planes_of_colors_are_interleaved),
+        CASE(shards_do_not_depend_on_the_number_of_threads),
+        CASE(columns_can_be_renamed_and_left_out),
+        CASE(a_change_after_the_listing_is_noticed),
+        CASE(bad_arrays_are_refused),
+        CASE(bad_npz_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,85 @@
+"""arrays.py write CASE FOLDER: writes the arrays of a case in its format.
+arrays.py check CASE TARGET: compares the shards in TARGET with the same arrays."""
+import glob, io, json, os, struct, sys, tarfile
+import numpy as np
+from PIL import Image
+
+random = np.random.default_rng(7)
+
+
+def numpy_columns():
+    n = 40
+    return {"images": random.integers(0, 256, (n, 9, 14, 3), dtype=np.uint8), "labels": random.integers(0, 5, (n, 1)).astype(">i8"),
+            "score": random.normal(size=n).astype("<f4"), "half": random.normal(size=n).astype(">f2"), "big": random.integers(0, 2**63, n, dtype=np.uint64),
+            "ok": random.integers(0, 2, n).astype(bool), "emb": random.normal(size=(n, 3, 2)).astype(">f8"), "Mask": random.integers(0, 9, (n, 9, 14), dtype=np.int16)}
+
+
+def keras():
+    return {"x_train": random.integers(0, 256, (30, 8, 8), dtype=np.uint8), "y_train": random.integers(0, 10, 30, dtype=np.uint8),
+            "x_test": random.integers(0, 256, (11, 8, 8), dtype=np.uint8), "y_test": random.integers(0, 10, 11, dtype=np.uint8)}
+
+
+def planar():
+    return {"images": random.integers(0, 256, (20, 3, 7, 5), dtype=np.uint8), "gray": random.integers(0, 256, (20, 1, 7, 5), dtype=np.uint8)}
+
+
+def expected_numpy():
+    c = numpy_columns()
+    names = ["score", "half", "big", "ok"]
+    return {"": [{"png": c["images"][i], "cls": int(c["labels"][i, 0]), "json": {k: c[k][i].item() for k in names}, "emb.npy": c["emb"][i], "mask.npy": c["Mask"][i]} for i in range(40)]}
+
+
+def expected_keras():
+    c = keras()
+    return {s: [{"png": x, "cls": int(y)} for x, y in zip(c["x_" + s], c["y_" + s])] for s in ("train", "test")}
+
+
+def expected_planar():
+    c = planar()
+    return {"": [{"png": x.transpose(1, 2, 0), "seg.png": g[0]} for x, g in zip(c["images"], c["gray"])]}
+
+
+def write_folder(columns, folder):
+    for name, column in columns.items():
+        np.save(os.path.join(folder, name), column)
+
+
+def write_npz(columns, folder):
+    np.savez(os.path.join(folder, "a.npz"), **columns)
+
+
+CASES = {"numpy": (numpy_columns, write_folder, expected_numpy), "npz": (numpy_columns, write_npz, expected_numpy), "keras": (keras, write_npz, expected_keras),
+         "keras_folder": (keras, write_folder, expected_keras), "planar": (planar, write_folder, expected_planar)}
+
+
+def decode(extension, data):
+    if extension.endswith("png"):
+        return np.asarray(Image.open(io.BytesIO(data)))
+    return np.load(io.BytesIO(data)) if extension.endswith("npy") else json.loads(data)
+
+
+def check(expected, target):
+    for split, rows in expected.items():
+        samples = {}
+        for shard in glob.glob(os.path.join(target, split, "*.tar")):
+            for member in (tar := tarfile.open(shard)):
+                key, extension = member.name.split(".", 1)
+                samples.setdefault(int(key), {})[extension] = decode(extension, tar.extractfile(member).read())
+        assert sorted(samples) == list(range(len(rows))), (split, len(samples))
+        for i, row in enumerate(rows):
+            assert samples[i].keys() == row.keys(), (samples[i].keys(), row.keys())
+            for name, value in row.items():
+                found = samples[i][name]
+                if isinstance(value, np.ndarray):
+                    assert found.dtype == value.dtype.newbyteorder("<") and found.shape == value.shape, (name, found.dtype, found.shape)
+                    assert (found == value).all(), (i, name)
+                else:
+                    assert found == value, (i, name, found, value)
+
+
+command, case, folder = sys.argv[1:]
+arrays, write, expected = CASES[case]
+if command == "write":
+    write(arrays(), folder)
+else:
+    check(expected(), folder)
