@@ -16,6 +16,8 @@ enum array_format array_format_of_name(const struct convert_options *options, co
         return ARRAY_FORMAT_NONE;
     if (str_ends_with_nocase(name, ".npy"))
         return ARRAY_FORMAT_NUMPY;
+    if (str_ends_with(name, "-ubyte") || str_ends_with(name, "-ubyte.gz"))
+        return ARRAY_FORMAT_IDX;
     return ARRAY_FORMAT_NONE;
 }
 

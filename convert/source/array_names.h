@@ -7,7 +7,11 @@
 #include "base/name_set.h"
 #include "convert/source/source.h"
 
-enum array_format { ARRAY_FORMAT_NONE, ARRAY_FORMAT_NUMPY };
+enum array_format {
+    ARRAY_FORMAT_NONE,
+    ARRAY_FORMAT_NUMPY,
+    ARRAY_FORMAT_IDX, /* MNIST's, also compressed */
+};
 
 /* Extensions of options->fields are no arrays. */
 enum array_format array_format_of_name(const struct convert_options *options, const char *name);

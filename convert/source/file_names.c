@@ -229,7 +229,9 @@ static const char *advice_on(const char *format)
                       list[] = "convert the list itself: it names its files; or name it metadata "
                                "(metadata.csv, metadata.jsonl), with a row for each file; or skip "
                                "it with --ignore",
-                      itself[] = "convert the file itself: name it as the source";
+                      itself[] = "convert the file itself: name it as the source",
+                      folder[] = "convert a folder of nothing but these files: name it as the "
+                                 "source";
     static const struct {
         const char *format, *advice;
     } advice[] = {
@@ -245,6 +247,7 @@ static const char *advice_on(const char *format)
         {"a TSV list", list},
         {"JSON Lines", list},
         {"NumPy's npz", itself},
+        {"MNIST's idx", folder},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
@@ -260,7 +263,8 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a list (JSON Lines, CSV, TSV), NumPy files, tars or zips or a folder of them, "
+             "these, a list (JSON Lines, CSV, TSV), NumPy or idx files, tars or zips or a folder "
+             "of them, "
              "a dataset, "
              "a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");

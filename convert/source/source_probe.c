@@ -3,6 +3,7 @@
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     ROOT/a.npy                      NumPy; also a.npz
+ *     ROOT/train-images-idx3-ubyte    MNIST's idx
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -134,7 +135,8 @@ static int summarize(const struct probe *probe, const char *relative,
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
-        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
+        !summary->layout.has_metadata && !array_layout_is(&summary->layout, ARRAY_FORMAT_IDX) &&
+        !source_layout_has_shards(&summary->layout) &&
         !source_layout_has_archives(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);

@@ -239,6 +239,69 @@ static void bad_npz_files_are_refused(void **state)
     }
 }
 
+static void idx_files_equal_their_arrays(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "mnist");
+    write_source(fixture, "train-images-idx3-ubyte.gz", "packed", 6); /* torchvision keeps it */
+    assert_converts(fixture);
+    check_case(fixture, "mnist");
+    assert_int_equal(fixture->result.classes_count, 10);
+    assert_int_equal(fixture->result.splits_count, 2);
+}
+
+static void idx_files_of_one_split_or_without_labels_are_converted(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const ignored[] = {"train-*", "*-labels-*"};
+    write_case(fixture, "mnist");
+    fixture->options.ignore_globs = (struct convert_string_list){ignored, 2};
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.samples_count, 20);
+    assert_int_equal(fixture->result.splits_count, 0);
+    assert_int_equal(fixture->result.classes_count, 0);
+    assert_true(has_line(list_members(fixture, ""), "00000019.png"));
+    assert_int_equal(test_run("rm -r '%s' && cd '%s' && for f in images-idx3 labels-idx1; do mv "
+                              "t10k-$f-ubyte emnist-letters-test-$f-ubyte; done",
+                              fixture->target, fixture->source),
+                     0);
+    fixture->options.ignore_globs.count = 0;
+    assert_fails(fixture, -EINVAL, "several datasets of idx files");
+    assert_int_equal(test_run("rm '%s'/train-*", fixture->source), 0);
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.classes_count, 10);
+}
+
+static void bad_idx_files_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *command;
+        int status;
+        const char *part;
+    } cases[] = {
+        {"gzip train-images-idx3-ubyte", -ENOTSUP, "decompress it: gunzip -k '"},
+        {"truncate -s -1 train-images-idx3-ubyte", -EBADMSG,
+         "expected 39200 bytes after the header, found 39199"},
+        {"rm train-images-idx3-ubyte", -ENODATA, "expected images of split train"},
+        {"rm t10k-labels-idx1-ubyte", -ENODATA, "expected labels of split test"},
+        {"cp t10k-labels-idx1-ubyte train-labels-idx1-ubyte", -EBADMSG, "as many labels as images"},
+        {"cp t10k-images-idx3-ubyte t10k-labels-idx1-ubyte", -EBADMSG, "found 3 dimensions"},
+        {"printf abcdefghijk >train-labels-idx1-ubyte", -EBADMSG, "two zero bytes"},
+        {"printf '\\0\\0\\15\\1abcdef' >train-labels-idx1-ubyte", -ENOTSUP,
+         "at 2: expected elements of type 8, bytes, found type 13"},
+        {"mv train-labels-idx1-ubyte labels-ubyte", -ENOTSUP, "names such as train-images"},
+        {"echo x >other.bin", -ENOTSUP, "a folder of nothing but these files"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_int_equal(test_run("rm -f '%s'/*", fixture->source), 0);
+        write_case(fixture, "mnist");
+        assert_int_equal(test_run("cd '%s' && %s", fixture->source, cases[i].command), 0);
+        fixture->options.splits_count = 0;
+        assert_fails(fixture, cases[i].status, cases[i].part);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +315,9 @@ int main(void)
         CASE(a_change_after_the_listing_is_noticed),
         CASE(bad_arrays_are_refused),
         CASE(bad_npz_files_are_refused),
+        CASE(idx_files_equal_their_arrays),
+        CASE(idx_files_of_one_split_or_without_labels_are_converted),
+        CASE(bad_idx_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,8 +48,24 @@ def write_npz(columns, folder):
     np.savez(os.path.join(folder, "a.npz"), **columns)
 
 
+def mnist():
+    return {s: (random.integers(0, 256, (n, 28, 28), dtype=np.uint8), random.integers(0, 10, n, dtype=np.uint8)) for s, n in (("train", 50), ("t10k", 20))}
+
+
+def write_idx(splits, folder):
+    for split, (images, labels) in splits.items():
+        with open(os.path.join(folder, split + "-images-idx3-ubyte"), "wb") as f:
+            f.write(struct.pack(">4B3I", 0, 0, 8, 3, *images.shape) + images.tobytes())
+        with open(os.path.join(folder, split + "-labels-idx1-ubyte"), "wb") as f:
+            f.write(struct.pack(">4BI", 0, 0, 8, 1, len(labels)) + labels.tobytes())
+
+
+def expected_mnist():
+    return {s: [{"png": x, "cls": int(y)} for x, y in zip(*arrays)] for s, arrays in zip(("train", "test"), mnist().values())}
+
+
 CASES = {"numpy": (numpy_columns, write_folder, expected_numpy), "npz": (numpy_columns, write_npz, expected_numpy), "keras": (keras, write_npz, expected_keras),
-         "keras_folder": (keras, write_folder, expected_keras), "planar": (planar, write_folder, expected_planar)}
+         "keras_folder": (keras, write_folder, expected_keras), "mnist": (mnist, write_idx, expected_mnist), "planar": (planar, write_folder, expected_planar)}
 
 
 def decode(extension, data):

@@ -1,7 +1,9 @@
 /*
- * arrays — fuzz target: sources that store arrays in one file (convert/source/array_table.h). The
- * first byte selects the format. A source that opens gives fields for each row or an error.
+ * arrays — fuzz target: sources that store arrays in one file (convert/source/array_table.h), and
+ * headers of idx files. The first byte selects the format. A source that opens gives fields for
+ * each row or an error.
  */
+#include "convert/source/idx.h"
 #include "convert/source/source.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -33,6 +35,19 @@ static void read_items(const struct source *source, struct io *io)
     free(sample);
 }
 
+static void read_idx(const uint8_t *data, size_t bytes)
+{
+    struct idx idx;
+    struct err err;
+    if (idx_read_header(data, bytes, bytes, "a", &idx, &err))
+        return;
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < idx.rank; d++)
+        elements *= idx.shape[d];
+    if (idx.header_bytes + elements != bytes)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const char *const paths[] = {"a.npy", "a.npz"};
@@ -41,6 +56,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct err err;
     if (bytes == 0)
         return 0;
+    if (data[0] == 'i') {
+        read_idx(data + 1, bytes - 1);
+        return 0;
+    }
     memory_io_init(&memory, data + 1, bytes - 1);
     struct convert_options options = {.source = paths[data[0] % (sizeof paths / sizeof paths[0])]};
     const struct source_layout layout = {.file = options.source};
