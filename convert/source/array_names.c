@@ -10,6 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_cifar_name(const char *name)
+{
+    static const char *const names[] = {"test_batch.bin", "batches.meta.txt",
+                                        "fine_label_names.txt", "coarse_label_names.txt"};
+    size_t digits = strncmp(name, "data_batch_", 11) == 0 ? strspn(name + 11, "0123456789") : 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return digits > 0 && strcmp(name + 11 + digits, ".bin") == 0;
+}
+
 enum array_format array_format_of_name(const struct convert_options *options, const char *name)
 {
     if (options->fields.count > 0)
@@ -18,6 +29,10 @@ enum array_format array_format_of_name(const struct convert_options *options, co
         return ARRAY_FORMAT_NUMPY;
     if (str_ends_with(name, "-ubyte") || str_ends_with(name, "-ubyte.gz"))
         return ARRAY_FORMAT_IDX;
+    if (is_cifar_name(name))
+        return ARRAY_FORMAT_CIFAR;
+    if (strcmp(name, "train.bin") == 0 || strcmp(name, "test.bin") == 0)
+        return ARRAY_FORMAT_CIFAR_100_DATA;
     return ARRAY_FORMAT_NONE;
 }
 

@@ -11,6 +11,8 @@ enum array_format {
     ARRAY_FORMAT_NONE,
     ARRAY_FORMAT_NUMPY,
     ARRAY_FORMAT_IDX, /* MNIST's, also compressed */
+    ARRAY_FORMAT_CIFAR,
+    ARRAY_FORMAT_CIFAR_100_DATA, /* train.bin and test.bin, next to files with names of CIFAR */
 };
 
 /* Extensions of options->fields are no arrays. */

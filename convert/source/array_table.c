@@ -227,7 +227,7 @@ static int name_classes(struct source *source, const struct array_class_names *n
     for (uint64_t i = 0; i < count && source->classes; i++) {
         char digits[24];
         snprintf(digits, sizeof digits, "%" PRIu64, i);
-        source->classes[i] = strdup(names->count ? names->names[i] : digits);
+        source->classes[i] = strdup(names->names ? names->names[i] : digits);
         if (!source->classes[i])
             break;
         source->classes_count++;

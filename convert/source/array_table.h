@@ -94,9 +94,9 @@ int array_table_add_part(struct array_table *table, const struct array_part *par
 
 /* Names of classes. Zeros: their numbers. */
 struct array_class_names {
-    const char *column; /* the names are those of this column's numbers */
-    const char *const *names;
-    uint64_t count;
+    const char *column;       /* the names are those of this column's numbers */
+    const char *const *names; /* NULL: the numbers */
+    uint64_t count;           /* 0: up to the largest number that occurs */
 };
 /* Chooses the fields and logs them, reads the classes, and sets the fields of source. names: lists
  * by column, ended by one without a column. -EBADMSG names a label that is not a class number. -EINVAL: a part lacks a column. */

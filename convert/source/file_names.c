@@ -128,6 +128,16 @@ bool extension_is_field(const struct convert_options *options, const char *exten
     return is_image_extension(extension);
 }
 
+/* file.txt~ is part of CIFAR-100, whose other files have names that say less: train, test, meta. */
+static bool is_cifar_pickle(const char *name)
+{
+    static const char *const names[] = {"batches.meta", "test_batch", "file.txt~"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strncmp(name, "data_batch_", 11) == 0 && !strchr(name, '.');
+}
+
 const char *name_unsupported_format(const struct convert_options *options, const char *name)
 {
     static const struct {
@@ -187,6 +197,8 @@ const char *name_unsupported_format(const struct convert_options *options, const
     name_write_extension(name, extension);
     if (is_listed_field(options, extension))
         return NULL;
+    if (is_cifar_pickle(name))
+        return "CIFAR's Python version (pickles)";
     if (strcmp(name, "dataset.json") == 0)
         return "a dataset of shards";
     if (strstr(name, ".tfrecord-"))
@@ -248,6 +260,8 @@ static const char *advice_on(const char *format)
         {"JSON Lines", list},
         {"NumPy's npz", itself},
         {"MNIST's idx", folder},
+        {"CIFAR's Python version (pickles)",
+         "download the binary version instead: cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
@@ -262,11 +276,12 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a list (JSON Lines, CSV, TSV), NumPy or idx files, tars or zips or a folder "
-             "of them, "
-             "a dataset, "
-             "a .txt file or a folder of them");
+        err,
+        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+        "these, a list (JSON Lines, CSV, TSV), NumPy, idx or CIFAR files, tars or zips or a folder "
+        "of them, "
+        "a dataset, "
+        "a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

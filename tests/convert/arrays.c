@@ -272,6 +272,15 @@ static void idx_files_of_one_split_or_without_labels_are_converted(void **state)
     assert_int_equal(fixture->result.classes_count, 10);
 }
 
+/* Makes a copy of what the source was at the first call, and runs a command in it. */
+static void run_on_copy(struct fixture *fixture, const char *command)
+{
+    assert_int_equal(test_run("cd '%s' && { [ -d good ] || cp -r source good; } && rm -r source && "
+                              "cp -r good source && cd source && { %s; }",
+                              fixture->folder, command),
+                     0);
+}
+
 static void bad_idx_files_are_refused(void **state)
 {
     struct fixture *fixture = *state;
@@ -293,10 +302,70 @@ static void bad_idx_files_are_refused(void **state)
         {"mv train-labels-idx1-ubyte labels-ubyte", -ENOTSUP, "names such as train-images"},
         {"echo x >other.bin", -ENOTSUP, "a folder of nothing but these files"},
     };
+    write_case(fixture, "mnist");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(test_run("rm -f '%s'/*", fixture->source), 0);
-        write_case(fixture, "mnist");
-        assert_int_equal(test_run("cd '%s' && %s", fixture->source, cases[i].command), 0);
+        run_on_copy(fixture, cases[i].command);
+        fixture->options.splits_count = 0;
+        assert_fails(fixture, cases[i].status, cases[i].part);
+    }
+}
+
+static void cifar_files_equal_their_arrays(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const ignored[] = {"test*"};
+    write_case(fixture, "cifar_10");
+    write_source(fixture, "readme.html", "CIFAR", 5);
+    assert_converts(fixture);
+    check_case(fixture, "cifar_10");
+    struct dataset *dataset = open_dataset(fixture, "/test");
+    assert_int_equal(dataset->classes_count, 10);
+    assert_string_equal(dataset->classes[9], "class 9");
+    dataset_close(dataset);
+    assert_int_equal(test_run("rm -r '%s' '%s'/*", fixture->target, fixture->source), 0);
+    write_case(fixture, "cifar_100");
+    fixture->options.splits_count = 0;
+    assert_converts(fixture);
+    check_case(fixture, "cifar_100");
+    assert_int_equal(fixture->result.classes_count, 100);
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.splits_count = 0;
+    fixture->options.ignore_globs = (struct convert_string_list){ignored, 1};
+    set_columns(fixture, "coarse_label=:class", "image=png");
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.splits_count, 0);
+    dataset = open_dataset(fixture, "");
+    assert_int_equal(dataset->samples, 12);
+    assert_int_equal(dataset->classes_count, 20);
+    assert_string_equal(dataset->classes[19], "class 19");
+    dataset_close(dataset);
+}
+
+static void bad_cifar_files_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *command;
+        int status;
+        const char *part;
+    } cases[] = {
+        {"truncate -s -1 data_batch_2.bin", -EBADMSG, "expected a multiple of 3073 bytes"},
+        {"printf '\\12' | dd of=data_batch_3.bin conv=notrunc status=none", -EBADMSG,
+         "a label has no class name"},
+        {"rm batches.meta.txt; printf '\\12' | dd of=test_batch.bin conv=notrunc status=none",
+         -EBADMSG, "expected 0 to 9, found 10"},
+        {"sed -i 3d batches.meta.txt", -EBADMSG, "expected 10, found 9"},
+        {"echo x >>batches.meta.txt", -EBADMSG, "expected 10, found 11 or more"},
+        {"cp test_batch.bin test.bin", -EINVAL, "files of CIFAR-10 and of CIFAR-100"},
+        {"rm *.bin", -ENODATA, "no files to convert"},
+        {"truncate -s 0 test_batch.bin", -ENODATA, "split test has no rows"},
+        {"rm *; touch data_batch_1 batches.meta readme.html", -ENOTSUP,
+         "download the binary version"},
+        {"rm *; touch file.txt~ meta train test", -ENOTSUP, "CIFAR's Python version"},
+    };
+    write_case(fixture, "cifar_10");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run_on_copy(fixture, cases[i].command);
         fixture->options.splits_count = 0;
         assert_fails(fixture, cases[i].status, cases[i].part);
     }
@@ -318,6 +387,8 @@ int main(void)
         CASE(idx_files_equal_their_arrays),
         CASE(idx_files_of_one_split_or_without_labels_are_converted),
         CASE(bad_idx_files_are_refused),
+        CASE(cifar_files_equal_their_arrays),
+        CASE(bad_cifar_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

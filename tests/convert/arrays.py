@@ -64,8 +64,41 @@ def expected_mnist():
     return {s: [{"png": x, "cls": int(y)} for x, y in zip(*arrays)] for s, arrays in zip(("train", "test"), mnist().values())}
 
 
+def cifar(labels, files):
+    return {name: [random.integers(0, count, n, dtype=np.uint8) for count in labels] + [random.integers(0, 256, (n, 3, 32, 32), dtype=np.uint8)]
+            for name, n in files.items()}
+
+
+def cifar_10():
+    return cifar([10], {"data_batch_%d.bin" % i: 7 for i in range(1, 6)} | {"test_batch.bin": 5})
+
+
+def cifar_100():
+    return cifar([20, 100], {"train.bin": 12, "test.bin": 6})
+
+
+def write_cifar(files, folder):
+    for name, columns in files.items():
+        with open(os.path.join(folder, name), "wb") as f:
+            for row in zip(*columns):
+                f.write(b"".join(value.tobytes() for value in row))
+    for name, count in (("batches.meta.txt", 10),) if "test_batch.bin" in files else (("coarse_label_names.txt", 20), ("fine_label_names.txt", 100)):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write("".join("class %d\n" % i for i in range(count)) + "\n")
+
+
+def expected_cifar(files):
+    splits = {"train": [], "test": []}
+    for name, columns in files.items():
+        for *labels, image in zip(*columns):
+            coarse = {"json": {"coarse_label": int(labels[0])}} if len(labels) == 2 else {}
+            splits["test" if "test" in name else "train"].append({"png": image.transpose(1, 2, 0), "cls": int(labels[-1])} | coarse)
+    return splits
+
+
 CASES = {"numpy": (numpy_columns, write_folder, expected_numpy), "npz": (numpy_columns, write_npz, expected_numpy), "keras": (keras, write_npz, expected_keras),
-         "keras_folder": (keras, write_folder, expected_keras), "mnist": (mnist, write_idx, expected_mnist), "planar": (planar, write_folder, expected_planar)}
+         "keras_folder": (keras, write_folder, expected_keras), "mnist": (mnist, write_idx, expected_mnist), "cifar_10": (cifar_10, write_cifar, lambda: expected_cifar(cifar_10())), "cifar_100": (cifar_100, write_cifar, lambda: expected_cifar(cifar_100())),
+         "planar": (planar, write_folder, expected_planar)}
 
 
 def decode(extension, data):
