@@ -347,7 +347,8 @@ const struct verb verb_convert_dataset = {
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
-        "metadata.csv or metadata.jsonl, a folder of NumPy, idx or CIFAR files, an .npz file, a "
+        "metadata.csv or metadata.jsonl, a folder of NumPy, idx or CIFAR files, an .npz or .beton "
+        "file, a "
         "text "
         "file, a "
         "folder of text files, a dataset (to change "

@@ -13,8 +13,13 @@
 static int reject(const struct array_column *column, const char *path, const char *what,
                   const char *expected, struct err *err)
 {
+    static const char *const forms[] = {
+        [ARRAY_PICTURE] = "pictures", [ARRAY_BYTES] = "bytes", [ARRAY_JSON_TEXT] = "JSON"};
     struct str type = {0};
-    array_type_describe(&column->type, &type);
+    if (column->form == ARRAY_NUMBERS)
+        array_type_describe(&column->type, &type);
+    else
+        str_add_text(&type, forms[column->form]);
     err_set(err, -EINVAL, "column \"%.100s\" %s", column->name, what);
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%s", expected);
@@ -43,7 +48,7 @@ static bool is_class_like(const struct array_column *column)
                                         "category",   "target",      "targets", "y",
                                         "fine_label", "fine_labels", NULL};
     const struct array_type *type = &column->type;
-    return is_one_of(column->name, names) && array_type_is_integer(type) &&
+    return is_one_of(column->name, names) && !column->is_elsewhere && array_type_is_integer(type) &&
            (type->rank == 0 || (type->rank == 1 && type->shape[0] == 1));
 }
 
@@ -63,6 +68,23 @@ static int set_image(struct array_column *column, const char *field, const char 
            result == ARRAY_NOT_IMAGE ? expected : "channels last: [h, w, 1] or [h, w, 3]", err);
     err_advise(err, "save it as such, or store it as it is with --column '%.60s=%.40s.npy'",
                column->name, column->name);
+    return -EINVAL;
+}
+
+/* Makes a column of pictures an image. prefix: see struct array_column. */
+static int set_picture(struct array_column *column, const char *prefix, const char *path,
+                       struct err *err)
+{
+    size_t bytes = strlen(prefix);
+    column->use = ARRAY_IMAGE;
+    strcpy(column->field, prefix);
+    if ((bytes == 0 || prefix[bytes - 1] == '.') && bytes + 4 < sizeof column->field)
+        return 0;
+    reject(column, path, "holds JPEGs and pixels, whose fields end with jpg and png",
+           "no ending of a field", err);
+    err_found(err, "%s", prefix);
+    err_advise(err, "map it with --column '%.60s=:image' or '%.60s=NAME.:image'", column->name,
+               column->name);
     return -EINVAL;
 }
 
@@ -91,6 +113,12 @@ static int choose_column(struct array_table *table, struct array_column *column,
                          uint32_t classes, const char *path, struct err *err)
 {
     struct array_image image;
+    if (column->form == ARRAY_PICTURE && images == 1)
+        return set_picture(column, "", path, err);
+    if (column->form == ARRAY_PICTURE)
+        return set_field(column, ARRAY_IMAGE, ".", path, err);
+    if (column->form == ARRAY_BYTES)
+        return set_field(column, ARRAY_FILE, ".bin", path, err);
     bool is_image =
         has_image_name(column) && column->type.dtype == DTYPE_U8 && column->type.rank >= 2;
     if (is_image && array_type_image(&column->type, &image) != ARRAY_IS_IMAGE)
@@ -117,7 +145,7 @@ static int choose_all(struct array_table *table, const char *path, struct err *e
     uint32_t images = 0, classes = 0;
     int status = 0;
     for (uint32_t i = 0; i < table->columns_count; i++) {
-        images += has_image_name(&table->columns[i]);
+        images += table->columns[i].form == ARRAY_PICTURE || has_image_name(&table->columns[i]);
         classes += is_class_like(&table->columns[i]);
     }
     for (uint32_t i = 0; i < table->columns_count && !status; i++)
@@ -158,6 +186,16 @@ static int map_file(struct array_column *column, const struct column *mapping, c
     size_t bytes = strlen(mapping->field);
     bool is_image = mapping->kind == COLUMN_IMAGE || is_image_extension(mapping->field);
     bool is_open = bytes == 0 || mapping->field[bytes - 1] == '.'; /* without an ending */
+    if (column->form == ARRAY_PICTURE)
+        return set_picture(column, mapping->field, path, err);
+    if (column->form == ARRAY_BYTES && !is_open) {
+        column->use = ARRAY_FILE;
+        strcpy(column->field, mapping->field);
+        return 0;
+    }
+    if (column->form != ARRAY_NUMBERS)
+        return reject(column, path, "cannot be stored in this format",
+                      "of bytes, a field such as wav; of JSON, :json", err);
     if (snprintf(field, sizeof field, "%s%s", mapping->field,
                  !is_open   ? ""
                  : is_image ? "png"
@@ -182,7 +220,8 @@ static int map_column(struct array_column *column, const struct column *mapping,
 {
     const struct array_type *type = &column->type;
     bool is_integer = array_type_is_integer(type), is_bool = type->dtype == DTYPE_BOOL;
-    bool is_number = type->rank == 0 || (type->rank == 1 && type->shape[0] == 1);
+    bool is_numbers = column->form == ARRAY_NUMBERS;
+    bool is_number = is_numbers && (type->rank == 0 || (type->rank == 1 && type->shape[0] == 1));
     if (is_number && (mapping->kind == COLUMN_INT || mapping->kind == COLUMN_FLOAT ||
                       mapping->kind == COLUMN_BOOL))
         column->type.rank = 0;
@@ -194,7 +233,7 @@ static int map_column(struct array_column *column, const struct column *mapping,
         return map_file(column, mapping, path, err);
     case COLUMN_CLASS:
         column->use = ARRAY_CLASS; /* without a field */
-        return is_integer && is_number
+        return is_integer && is_number && !column->is_elsewhere
                    ? 0
                    : reject(column, path, "is not of class numbers", "one integer per row", err);
     case COLUMN_INT:
@@ -210,7 +249,9 @@ static int map_column(struct array_column *column, const struct column *mapping,
                    ? 0
                    : reject(column, path, "is not of truth values", "one per row", err);
     case COLUMN_JSON:
-        return 0;
+        return is_numbers || column->form == ARRAY_JSON_TEXT
+                   ? 0
+                   : reject(column, path, "is not of numbers or JSON", "another kind", err);
     default:
         return reject(column, path, "has another kind",
                       "image, file, int, float, bool, json or class; keys are row numbers", err);
@@ -234,7 +275,8 @@ static int map_all(struct array_table *table, const struct columns *mappings, co
             status = map_column(column, mapping, path, err);
     }
     for (uint32_t i = 0; i < table->columns_count && table->rest[0]; i++)
-        if (table->columns[i].use == ARRAY_LEFT_OUT)
+        if (table->columns[i].use == ARRAY_LEFT_OUT && table->columns[i].form != ARRAY_PICTURE &&
+            table->columns[i].form != ARRAY_BYTES)
             table->columns[i].use = ARRAY_MEMBER;
     return status;
 }
@@ -285,8 +327,9 @@ void array_columns_describe(const struct array_table *table, struct str *out)
         const struct array_column *column = &table->columns[i];
         if (column->use == ARRAY_LEFT_OUT || column->use == ARRAY_MEMBER)
             continue;
-        str_add_format(out, "%s%s -> %s%s", separator, column->name,
+        str_add_format(out, "%s%s -> %s%s%s", separator, column->name,
                        column->use == ARRAY_CLASS ? "class" : column->field,
+                       column->form == ARRAY_PICTURE ? "jpg or png" : "",
                        column->use == ARRAY_JSON ? " (json)" : "");
         separator = ", ";
     }

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
+#include "base/json/jsonx.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ void array_table_close(struct source *source)
         return;
     free(table->parts);
     free(table->classes);
+    free(table->bytes);
     str_deinit(&table->files);
     str_deinit(&table->left_out);
     free(table);
@@ -120,6 +122,7 @@ int array_table_add_column(struct array_table *table, const char *name,
         return -E2BIG;
     }
     struct array_column *column = &table->columns[ *ret_column = table->columns_count++];
+    column->form = ARRAY_NUMBERS;
     column->type = *type;
     column->row_bytes = bytes;
     strcpy(column->name, name);
@@ -353,7 +356,8 @@ static const struct array_part *find_part(const struct array_table *table, uint6
 
 static bool is_field(const struct array_column *column)
 {
-    return column->use == ARRAY_IMAGE || column->use == ARRAY_NPY || column->use == ARRAY_JSON;
+    return column->use != ARRAY_LEFT_OUT && column->use != ARRAY_CLASS &&
+           column->use != ARRAY_MEMBER;
 }
 
 void array_table_describe(const struct source *source, uint64_t number, struct source_item *item)
@@ -367,7 +371,7 @@ void array_table_describe(const struct source *source, uint64_t number, struct s
                       : source_choose_split(source->options, item->key);
     if (table->classes)
         item->class_number = table->classes[number];
-    item->bytes = 0;
+    item->bytes = table->bytes ? table->bytes[number] : 0;
     for (uint32_t i = 0; i < table->columns_count; i++)
         if (is_field(&table->columns[i]) || table->columns[i].use == ARRAY_MEMBER)
             item->bytes += table->columns[i].row_bytes;
@@ -396,38 +400,97 @@ static void locate(const struct array_file *file, uint64_t offset, struct err *e
     err_advise(err, "leave out the column, or store it with --column NAME=NAME.npy");
 }
 
+static int write_json_text(struct str *row, const char *key, struct jsonx_writer *json,
+                           struct err *err)
+{
+    struct json_t *root = NULL;
+    size_t bytes =
+        row->bytes > 0 && row->data[row->bytes - 1] == '\0' ? row->bytes - 1 : row->bytes;
+    int status = jsonx_parse_value(str_text(row), bytes, "", 0, &root, err);
+    jsonx_free(root);
+    if (!status)
+        jsonx_write_raw(json, key, row->data, bytes);
+    return status;
+}
+
+/* Stores a value: state->row. */
+static int store_value(struct table_reader *state, const struct array_column *column,
+                       const struct array_location *location, const char *path, struct str *out,
+                       struct jsonx_writer *json, struct err *err)
+{
+    uint8_t *data = (uint8_t *)state->row.data;
+    const char *key = column->use == ARRAY_MEMBER ? column->name : NULL;
+    if (column->form == ARRAY_NUMBERS)
+        array_make_little_endian(&column->type, data);
+    if (column->use == ARRAY_FILE || (column->use == ARRAY_IMAGE && location->is_jpeg))
+        str_add(out, data, state->row.bytes);
+    else if (column->use == ARRAY_IMAGE)
+        return array_store_image(&location->image, data, path, &state->scratch, out, err);
+    else if (column->use == ARRAY_NPY)
+        array_store_npy(&column->type, data, out);
+    else if (column->form == ARRAY_JSON_TEXT)
+        return write_json_text(&state->row, key, json, err);
+    else
+        return array_write_json(&column->type, data, key, json, err);
+    return 0;
+}
+
+/* Reads a row, or the value that it locates, into state->row. */
+static int read_value(struct source_reader *reader, const struct array_table *table,
+                      uint32_t number, const struct array_file *file, uint64_t offset,
+                      struct array_location *location, struct err *err)
+{
+    struct table_reader *state = reader->state;
+    const struct array_column *column = &table->columns[number];
+    str_clear(&state->row);
+    int status = listed_file_read(&file->file, reader->io, reader->queue, file->path, offset,
+                                  column->row_bytes, &state->row, err);
+    if (status || !column->is_elsewhere)
+        return status;
+    status =
+        table->find_value(table->context, number, (const uint8_t *)state->row.data, location, err);
+    if (!status &&
+        (location->offset > file->file.bytes ||
+         location->bytes > bytes_min(file->file.bytes - location->offset, SOURCE_ITEM_BYTES_MAX))) {
+        status = err_set(err, -EBADMSG, "a value lies outside the file");
+        err_found(err, "%" PRIu64 " bytes at %" PRIu64, location->bytes, location->offset);
+    }
+    if (status) {
+        err_at(err, file->path, (int64_t)offset);
+        return status;
+    }
+    str_clear(&state->row);
+    return listed_file_read(&file->file, reader->io, reader->queue, file->path, location->offset,
+                            location->bytes, &state->row, err);
+}
+
 /* Stores a column's row. json: the object of the members. */
 static int store_row(struct source_reader *reader, const struct array_part *part, uint32_t number,
                      uint64_t row, struct source_sample *sample, struct jsonx_writer *json,
                      struct err *err)
 {
     const struct array_table *table = reader->source->state;
-    struct table_reader *state = reader->state;
     const struct array_column *column = &table->columns[number];
     const struct array_place *place = &part->places[number];
     const struct array_file *file = array_table_file(table, place->file);
     uint64_t offset = place->offset + row * place->stride_bytes;
     size_t start = sample->data.bytes;
-    str_clear(&state->row);
-    int status = listed_file_read(&file->file, reader->io, reader->queue, file->path, offset,
-                                  column->row_bytes, &state->row, err);
+    struct array_location location = {.offset = offset, .image = column->image};
+    int status = read_value(reader, table, number, file, offset, &location, err);
     if (status)
         return status;
-    uint8_t *data = (uint8_t *)state->row.data;
-    array_make_little_endian(&column->type, data);
-    if (column->use == ARRAY_IMAGE)
-        status = array_store_image(&column->image, data, file->path, &state->scratch, &sample->data,
-                                   err);
-    else if (column->use == ARRAY_NPY)
-        array_store_npy(&column->type, data, &sample->data);
-    else
-        status = array_write_json(&column->type, data,
-                                  column->use == ARRAY_MEMBER ? column->name : NULL, json, err);
+    status = store_value(reader->state, column, &location, file->path, &sample->data, json, err);
     if (status == -EBADMSG)
-        locate(file, offset, err);
-    if (!status && is_field(column))
-        source_end_field(sample, column->field, start, file->path);
-    return status;
+        locate(file, location.offset, err);
+    if (status || !is_field(column))
+        return status;
+    char field[SHARD_EXTENSION_BYTES_MAX];
+    snprintf(field, sizeof field, "%s%s", column->field,
+             column->form != ARRAY_PICTURE ? ""
+             : location.is_jpeg            ? "jpg"
+                                           : "png");
+    source_end_field(sample, field, start, file->path);
+    return 0;
 }
 
 int array_table_read(struct source_reader *reader, const struct source_item *item,

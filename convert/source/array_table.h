@@ -23,22 +23,40 @@ enum {
     ARRAY_PARTS_MAX = 64,
 };
 
+enum array_form {
+    ARRAY_NUMBERS,
+    ARRAY_PICTURE, /* a JPEG, or pixels */
+    ARRAY_BYTES,
+    ARRAY_JSON_TEXT, /* UTF-8, may end with a NUL */
+};
+
 enum array_use {
     ARRAY_LEFT_OUT,
     ARRAY_CLASS,
-    ARRAY_IMAGE,  /* a PNG */
+    ARRAY_IMAGE,  /* a PNG; a picture may also be a JPEG */
     ARRAY_NPY,    /* a NumPy file */
+    ARRAY_FILE,   /* bytes, as they are */
     ARRAY_JSON,   /* a field of its own */
     ARRAY_MEMBER, /* a member of the JSON object in field rest */
 };
 
 struct array_column {
     char name[COLUMN_NAME_BYTES_MAX];
-    struct array_type type; /* of a row */
-    uint64_t row_bytes;
+    enum array_form form;
+    struct array_type type; /* of numbers: of a row */
+    uint64_t row_bytes;     /* in its place */
+    bool is_elsewhere;      /* a row states where its value is: see find_value */
     enum array_use use;
-    struct array_image image;              /* of ARRAY_IMAGE */
-    char field[SHARD_EXTENSION_BYTES_MAX]; /* of images, NumPy files and ARRAY_JSON */
+    struct array_image image; /* of ARRAY_IMAGE */
+    /* Of all but classes and members. Of pictures: "", or a prefix that ends with a dot. */
+    char field[SHARD_EXTENSION_BYTES_MAX];
+};
+
+/* Where a value is in the file of its row. */
+struct array_location {
+    uint64_t offset, bytes;
+    bool is_jpeg; /* a picture; otherwise it is an image of this size: */
+    struct array_image image;
 };
 
 /* Row i of a part lies at offset + i * stride_bytes. Zeros: the part lacks the column. */
@@ -68,8 +86,14 @@ struct array_table {
     uint32_t parts_count;
     struct str files; /* struct array_file */
     char rest[SHARD_EXTENSION_BYTES_MAX];
+    /* For columns that are elsewhere: parses a row of an item. -EBADMSG without location: it is
+     * damaged. Called from any thread. context: borrowed. */
+    int (*find_value)(const void *context, uint32_t column, const uint8_t *row,
+                      struct array_location *ret_location, struct err *err);
+    const void *context;
+    uint32_t *bytes;     /* of each item's values elsewhere; NULL: none */
     struct str left_out; /* names of columns that were not added: "a, b" */
-    uint32_t *classes;   /* of each item; NULL: none */
+    uint32_t *classes;   /* of each item; NULL: none. Owned, as is bytes. */
 };
 
 static inline const struct array_file *array_table_file(const struct array_table *table,
@@ -99,7 +123,8 @@ struct array_class_names {
     uint64_t count;           /* 0: up to the largest number that occurs */
 };
 /* Chooses the fields and logs them, reads the classes, and sets the fields of source. names: lists
- * by column, ended by one without a column. -EBADMSG names a label that is not a class number. -EINVAL: a part lacks a column. */
+ * by column, ended by one without a column. -EBADMSG names a label that is not a class number.
+ * -EINVAL: a part lacks a column. */
 int array_table_finish(struct io *io, struct source *source, const struct array_class_names *names,
                        struct err *err);
 

@@ -221,7 +221,7 @@ static bool ends_with_any(const char *name, const char *const *ends, size_t coun
 
 bool name_is_own_source(const char *name)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".npz"};
+    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".npz", ".beton"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
@@ -259,6 +259,7 @@ static const char *advice_on(const char *format)
         {"a TSV list", list},
         {"JSON Lines", list},
         {"NumPy's npz", itself},
+        {"an FFCV dataset", itself},
         {"MNIST's idx", folder},
         {"CIFAR's Python version (pickles)",
          "download the binary version instead: cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"},
@@ -276,12 +277,12 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err,
-        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-        "these, a list (JSON Lines, CSV, TSV), NumPy, idx or CIFAR files, tars or zips or a folder "
-        "of them, "
-        "a dataset, "
-        "a .txt file or a folder of them");
+        err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
+             "these, a list (JSON Lines, CSV, TSV), NumPy, idx, CIFAR or FFCV files, tars or zips "
+             "or a folder "
+             "of them, "
+             "a dataset, "
+             "a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

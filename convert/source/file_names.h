@@ -28,7 +28,8 @@ bool extension_is_field(const struct convert_options *options, const char *exten
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
-/* Lists (.csv, .tsv, .jsonl, .ndjson) and .npz: unsupported only among the files of a folder. */
+/* Lists (.csv, .tsv, .jsonl, .ndjson), .npz and .beton: unsupported only among the files of a
+ * folder. */
 bool name_is_own_source(const char *name);
 /* Compressed tars and zips, by their names. */
 bool name_is_archive(const char *name);

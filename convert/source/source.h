@@ -136,8 +136,8 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_table_ops,
-    source_numpy_ops, source_idx_ops, source_cifar_ops, source_text_ops, source_classes_ops,
-    source_files_ops;
+    source_numpy_ops, source_beton_ops, source_idx_ops, source_cifar_ops, source_text_ops,
+    source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP

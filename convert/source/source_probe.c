@@ -3,6 +3,7 @@
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     ROOT/a.npy                      NumPy; also a.npz
+ *     a.beton                         FFCV
  *     ROOT/train-images-idx3-ubyte    MNIST's idx
  *     ROOT/data_batch_1.bin           CIFAR
  *     ROOT/a.txt                      text

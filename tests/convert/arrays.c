@@ -1,6 +1,6 @@
 /*
- * arrays: datasets that are stored as arrays (NumPy, MNIST's idx, CIFAR) become samples, row by row.
- * Python compares them with the arrays.
+ * arrays: datasets that are stored as arrays (NumPy, MNIST's idx, CIFAR, FFCV) become samples, row
+ * by row. Python compares them with the arrays.
  */
 #include "tests/convert/dataset_case.h"
 
@@ -371,6 +371,74 @@ static void bad_cifar_files_are_refused(void **state)
     }
 }
 
+static void values_of_a_beton_file_are_stored_as_they_are(void **state)
+{
+    struct fixture *fixture = *state;
+    write_case(fixture, "beton");
+    set_source_file(fixture, "a.beton");
+    fixture->options.jpeg = CONVERT_JPEG_KEEP;
+    assert_converts(fixture);
+    check_case(fixture, "beton");
+    assert_contains(fixture->log,
+                    "image -> image.jpg or png, label -> class, Second -> second.jpg or png, "
+                    "audio -> audio.bin, emb -> emb.npy, others -> json: score, meta");
+    copy_target(fixture, "copy");
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.workers = 5;
+    assert_converts(fixture);
+    assert_target_equals(fixture, "copy");
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    set_columns(fixture, "audio=wav", "image=:image");
+    assert_converts(fixture);
+    assert_true(has_line(list_members(fixture, ""), "00000000.png"));
+    assert_true(has_line(list_members(fixture, ""), "00000001.jpg"));
+    assert_true(has_line(list_members(fixture, ""), "00000001.wav"));
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    set_columns(fixture, "image=jpg", NULL);
+    assert_fails(fixture, -EINVAL, "--column 'image=:image'");
+    set_columns(fixture, "emb=:class", NULL);
+    assert_fails(fixture, -EINVAL, "is not of class numbers");
+}
+
+static void bad_beton_files_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    /* The fields are image, label, Second, score, audio, emb, meta; rows begin at 7311 and have 88
+     * bytes. */
+    static const struct {
+        const char *patch; /* Python: offset, bytes */
+        int status;
+        const char *part;
+    } cases[] = {
+        {"0, b\"\\x01\"", -ENOTSUP, "expected version 2, found 1"},
+        {"2, b\"\\x00\"", -EBADMSG, "1 to 63 fields"},
+        {"8, b\"\\xff\" * 8", -EBADMSG, "the rows of all samples before the allocations"},
+        {"16, b\"\\xff\" * 8", -EBADMSG, "allocations up to the end"},
+        {"24, b\"\\xff\"", -ENOTSUP, "type 255 of field \"image\""},
+        {"1066, b\"image\\0\"", -EBADMSG, "fields with different names"},
+        {"24 + 5 * 1041 + 17 + 264, b\"[[\\\"a\\\"\"", -ENOTSUP, "arrays of numbers"},
+        {"7311, b\"\\x02\"", -EBADMSG, "neither a JPEG (0) nor pixels (1): "},
+        {"7311, b\"\\x00\"", -EBADMSG, ""},
+        {"7311 + 88 + 5, b\"\\xff\"", -EBADMSG, "no allocation has the offset of a JPEG"},
+        {"7311 + 16, b\"\\xff\" * 8", -EBADMSG, "found -1 in row 0"},
+        {"7311 + 56, b\"\\xff\" * 5", -EBADMSG, "a value lies outside the file"},
+        {"len(b) - 24, b\"\\xff\" * 8", -EBADMSG, "an allocation of an FFCV dataset"},
+    };
+    set_source_file(fixture, "a.beton");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char code[512];
+        if (i == 0)
+            write_case(fixture, "beton");
+        snprintf(code, sizeof code,
+                 "b = open(\"%s\", \"rb\").read()\nopen(\"good\", \"wb\").write(b)\n"
+                 "at, new = %s\nopen(\"a.beton\", \"wb\").write(b[:at] + new + "
+                 "b[at + len(new):])",
+                 i == 0 ? "a.beton" : "good", cases[i].patch);
+        run_python(fixture, code);
+        assert_fails(fixture, cases[i].status, cases[i].part);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +457,8 @@ int main(void)
         CASE(bad_idx_files_are_refused),
         CASE(cifar_files_equal_their_arrays),
         CASE(bad_cifar_files_are_refused),
+        CASE(values_of_a_beton_file_are_stored_as_they_are),
+        CASE(bad_beton_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,12 +96,67 @@ def expected_cifar(files):
     return splits
 
 
+def beton():
+    rows = []
+    for i in range(30):
+        pixels = random.integers(0, 256, (int(random.integers(1, 20)), int(random.integers(1, 20)), 3), dtype=np.uint8)
+        jpeg = io.BytesIO()
+        Image.fromarray(pixels).save(jpeg, "jpeg")
+        rows.append({"image": jpeg.getvalue() if i % 3 else pixels, "label": int(random.integers(0, 6)), "Second": pixels[::-1], "score": float(random.normal()),
+                     "audio": bytes(random.integers(0, 256, i % 4, dtype=np.uint8)), "emb": random.normal(size=(2, 3)).astype("<f4"), "meta": {"i": [i, None, "\u00e9"]}})
+    return rows
+
+
+# FFCV's layout, from ffcv/types.py, writer.py and memory_allocator.py of version 1.0.2
+def write_beton(rows, folder):
+    image = np.dtype([("mode", "<u1"), ("width", "<u2"), ("height", "<u2"), ("data_ptr", "<u8")])
+    data = np.dtype([("ptr", "<u8"), ("size", "<u8")])
+    fields = {"image": (2, image), "label": (1, "<i8"), "Second": (2, image), "score": (0, "<f8"), "audio": (3, data), "emb": (4, "<u8"), "meta": (5, data)}
+    metadata = np.zeros(len(rows), np.dtype([(name, dtype) for name, (_, dtype) in fields.items()], align=True))
+    page, allocations = 1 << 12, []
+    values = bytearray((24 + 1041 * len(fields) + metadata.nbytes + page - 1) // page * page)
+
+    def malloc(sample, content):
+        allocations.append((sample, len(values), len(content)))
+        values.extend(content)
+        return allocations[-1][1]
+
+    for i, row in enumerate(rows):
+        to = metadata[i]
+        for name in "image", "Second":
+            is_jpeg = isinstance(row[name], bytes)
+            size = Image.open(io.BytesIO(row[name])).size if is_jpeg else row[name].shape[1::-1]
+            to[name] = (0 if is_jpeg else 1, *size, malloc(i, row[name] if is_jpeg else row[name].tobytes()))
+        to["label"], to["score"] = row["label"], row["score"]
+        to["audio"] = (malloc(i, row["audio"]), len(row["audio"]))
+        to["emb"] = malloc(i, row["emb"].tobytes())
+        text = json.dumps(row["meta"]).encode() + b"\0"
+        to["meta"] = (malloc(i, text), len(text))
+    values.extend(bytes(-len(values) % page))
+    arguments = {"emb": struct.pack("<33Q", 2, 3, *[0] * 30, 13) + json.dumps(np.dtype("<f4").descr).encode()}
+    head = struct.pack("<HHIQQ", 2, len(fields), page, len(rows), len(values))
+    for name, (kind, _) in fields.items():
+        head += bytes([kind]) + name.encode().ljust(16, b"\0") + arguments.get(name, b"").ljust(1024, b"\0")
+    values[:len(head) + metadata.nbytes] = head + metadata.tobytes()
+    random.shuffle(allocations)
+    with open(os.path.join(folder, "a.beton"), "wb") as f:
+        f.write(values + b"".join(struct.pack("<3Q", *allocation) for allocation in allocations))
+
+
+def expected_beton():
+    return {"": [{"image.jpg" if isinstance(row["image"], bytes) else "image.png": row["image"], "second.png": row["Second"], "cls": row["label"],
+                  "json": {"score": row["score"], "meta": row["meta"]}, "audio.bin": row["audio"], "emb.npy": row["emb"]} for row in beton()]}
+
+
 CASES = {"numpy": (numpy_columns, write_folder, expected_numpy), "npz": (numpy_columns, write_npz, expected_numpy), "keras": (keras, write_npz, expected_keras),
          "keras_folder": (keras, write_folder, expected_keras), "mnist": (mnist, write_idx, expected_mnist), "cifar_10": (cifar_10, write_cifar, lambda: expected_cifar(cifar_10())), "cifar_100": (cifar_100, write_cifar, lambda: expected_cifar(cifar_100())),
+         "beton": (beton, write_beton, expected_beton),
          "planar": (planar, write_folder, expected_planar)}
 
 
 def decode(extension, data):
+    if extension.endswith(("jpg", "bin")):
+        return data
     if extension.endswith("png"):
         return np.asarray(Image.open(io.BytesIO(data)))
     return np.load(io.BytesIO(data)) if extension.endswith("npy") else json.loads(data)

@@ -50,7 +50,7 @@ static void read_idx(const uint8_t *data, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    static const char *const paths[] = {"a.npy", "a.npz"};
+    static const char *const paths[] = {"a.npy", "a.npz", "a.beton"};
     struct memory_io memory;
     struct source *source;
     struct err err;
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     struct convert_options options = {.source = paths[data[0] % (sizeof paths / sizeof paths[0])]};
     const struct source_layout layout = {.file = options.source};
     const struct source_ops *ops = source_find(&layout);
-    if (ops->find_splits(&memory.io, &options, &err))
+    if (ops->find_splits && ops->find_splits(&memory.io, &options, &err))
         return 0;
     if (source_open(&memory.io, &options, ops, &source, &err) == 0) {
         read_items(source, &memory.io);
