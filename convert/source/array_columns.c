@@ -2,13 +2,13 @@
  * array_columns — see array_table.h. Chooses how the columns of arrays are stored.
  */
 #include "convert/source/array_table.h"
+#include "convert/source/file_names.h"
 #include "image/pipeline/check.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 static int reject(const struct array_column *column, const char *path, const char *what,
                   const char *expected, struct err *err)
@@ -28,18 +28,10 @@ static int reject(const struct array_column *column, const char *path, const cha
     return -EINVAL;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names; names++)
-        if (strcasecmp(name, *names) == 0)
-            return true;
-    return false;
-}
-
 static bool has_image_name(const struct array_column *column)
 {
     static const char *const names[] = {"image", "images", "img", "imgs", "x", NULL};
-    return is_one_of(column->name, names);
+    return name_is_one_of(column->name, names);
 }
 
 static bool is_class_like(const struct array_column *column)
@@ -48,7 +40,8 @@ static bool is_class_like(const struct array_column *column)
                                         "category",   "target",      "targets", "y",
                                         "fine_label", "fine_labels", NULL};
     const struct array_type *type = &column->type;
-    return is_one_of(column->name, names) && !column->is_elsewhere && array_type_is_integer(type) &&
+    return name_is_one_of(column->name, names) && !column->is_elsewhere &&
+           array_type_is_integer(type) &&
            (type->rank == 0 || (type->rank == 1 && type->shape[0] == 1));
 }
 

@@ -24,16 +24,9 @@ struct table_reader {
 
 int array_table_begin(struct source *source, struct array_table **ret_table, struct err *err)
 {
-    const struct convert_options *options = source->options;
-    const char *option = options->tokenizer          ? "--tokenizer"
-                         : options->fields.count > 0 ? "--fields"
-                                                     : NULL;
-    if (option) {
-        err_set(err, -EINVAL, "%s is not for arrays", option);
-        err_at(err, options->source, ERR_NO_OFFSET);
-        err_advise(err, "choose columns with --column NAME=FIELD");
-        return -EINVAL;
-    }
+    int status = columns_check_options(source->options, "arrays", err);
+    if (status)
+        return status;
     struct array_table *table = source->state = calloc(1, sizeof *table);
     if (table)
         table->parts = calloc(ARRAY_PARTS_MAX, sizeof *table->parts);

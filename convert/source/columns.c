@@ -156,6 +156,20 @@ static int check_repeated(const struct columns *columns, const char *mapping,
     return 0;
 }
 
+int columns_check_options(const struct convert_options *options, const char *sources,
+                          struct err *err)
+{
+    const char *option = options->tokenizer          ? "--tokenizer"
+                         : options->fields.count > 0 ? "--fields"
+                                                     : NULL;
+    if (!option)
+        return 0;
+    err_set(err, -EINVAL, "%s is not for %s", option, sources);
+    err_at(err, options->source, ERR_NO_OFFSET);
+    err_advise(err, "map columns to fields with --column NAME=FIELD");
+    return -EINVAL;
+}
+
 static bool stores_something(const struct columns *columns)
 {
     for (uint32_t i = 0; i < columns->count; i++)

@@ -50,6 +50,9 @@ struct columns {
     uint32_t count;
 };
 
+/* -EINVAL names an option that is not for sources with columns, such as "lists". */
+int columns_check_options(const struct convert_options *options, const char *sources,
+                          struct err *err);
 /* Parses mappings. -EINVAL: one of them has the wrong form, or two contradict each other. */
 int columns_parse(const struct convert_string_list *mappings, struct columns *ret_columns,
                   struct err *err);

@@ -2,11 +2,11 @@
  * columns_choose — see columns.h.
  */
 #include "convert/source/columns.h"
+#include "convert/source/file_names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { CANDIDATES_MAX = 8 };
 
@@ -19,14 +19,6 @@ struct choice {
     const struct column_probe *probe;
     struct candidates files, missing_files, texts, classes;
 };
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names; names++)
-        if (strcasecmp(name, *names) == 0)
-            return true;
-    return false;
-}
 
 static void add_candidate(struct candidates *candidates, const char *name)
 {
@@ -68,11 +60,11 @@ static int add_column(void *context, const char *name, const struct table_value 
             ? is_file_name
             : value->text && choice->probe->is_file(choice->probe->context, value->text))
         add_candidate(&choice->files, name);
-    else if (is_file_name || is_one_of(name, file_names))
+    else if (is_file_name || name_is_one_of(name, file_names))
         add_candidate(&choice->missing_files, name);
-    else if (value->text && is_one_of(name, text_names))
+    else if (value->text && name_is_one_of(name, text_names))
         add_candidate(&choice->texts, name);
-    else if (is_one_of(name, class_names) && is_class_value(value))
+    else if (name_is_one_of(name, class_names) && is_class_value(value))
         add_candidate(&choice->classes, name);
     return 0;
 }

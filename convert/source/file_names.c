@@ -12,6 +12,14 @@
 #include <string.h>
 #include <strings.h>
 
+bool name_is_one_of(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcasecmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
 bool name_is_hidden(const char *name)
 {
     static const char *const names[] = {"Thumbs.db",
@@ -23,13 +31,9 @@ bool name_is_hidden(const char *name)
                                         "System Volume Information",
                                         "lost+found",
                                         "@eaDir",
-                                        "__pycache__"};
-    if (name[0] == '.')
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    return false;
+                                        "__pycache__",
+                                        NULL};
+    return name[0] == '.' || name_is_one_of(name, names);
 }
 
 bool name_is_reserved(const char *name)
@@ -57,12 +61,9 @@ bool name_is_readme(const char *name, bool txt_is_data)
 
 bool name_is_split(const char *name)
 {
-    static const char *const names[] = {"train",      "training", "val",  "valid",
-                                        "validation", "dev",      "test", "testing"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {"train", "training", "val",     "valid", "validation",
+                                        "dev",   "test",     "testing", NULL};
+    return name_is_one_of(name, names);
 }
 
 bool name_is_ignored(const struct convert_options *options, const char *relative)

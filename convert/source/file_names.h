@@ -7,6 +7,8 @@
 #include "convert/options.h"
 #include "shards/format/index.h"
 
+/* Ignores case. names: ended by NULL. */
+bool name_is_one_of(const char *name, const char *const *names);
 /* Dotfiles, and names such as Thumbs.db that operating systems and tools create. */
 bool name_is_hidden(const char *name);
 /* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */

@@ -127,19 +127,6 @@ static int add_list(struct io *io, struct source *source, bool is_folder, const 
                      : 0;
 }
 
-static int check_options(const struct convert_options *options, struct err *err)
-{
-    const char *option = options->tokenizer          ? "--tokenizer"
-                         : options->fields.count > 0 ? "--fields"
-                                                     : NULL;
-    if (!option)
-        return 0;
-    err_set(err, -EINVAL, "%s is not for lists", option);
-    err_at(err, options->source, ERR_NO_OFFSET);
-    err_advise(err, "map columns to fields with --column NAME=FIELD");
-    return -EINVAL;
-}
-
 static int list_source(struct io *io, struct source *source, struct hash_stream *hash,
                        struct err *err)
 {
@@ -150,7 +137,7 @@ static int list_source(struct io *io, struct source *source, struct hash_stream 
     uint32_t lists = is_split ? options->splits_count : 1;
     int status = io->names->stat(io, options->source, &info, err);
     if (!status)
-        status = check_options(options, err);
+        status = columns_check_options(options, "lists", err);
     if (!status)
         status = columns_parse(&options->columns, &listing->columns, err);
     listing->lists = calloc(lists, sizeof *listing->lists);
