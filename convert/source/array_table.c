@@ -111,7 +111,8 @@ int array_table_add_column(struct array_table *table, const char *name,
         err_set(err, -E2BIG, "there are too many columns");
         err_at(err, path, ERR_NO_OFFSET);
         err_expected(err, "at most %d", ARRAY_COLUMNS_MAX);
-        err_advise(err, "choose some with --column NAME=FIELD");
+        err_advise(err, "choose some with --column NAME=FIELD, or, if each .npy file is a sample, "
+                        "add --fields npy");
         return -E2BIG;
     }
     struct array_column *column = &table->columns[ *ret_column = table->columns_count++];

@@ -137,7 +137,8 @@ static int reject_member(const struct archive *archive, uint64_t offset, int cod
     err_found(archive->err, "%.150s", name);
     err_advise(archive->err,
                "save it uncompressed: python3 -c \"import numpy; numpy.savez('new.npz', "
-               "**numpy.load('OLD.npz'))\"");
+               "**numpy.load('%.120s'))\"",
+               archive->path);
     return code;
 }
 

@@ -303,6 +303,26 @@ static int add_split(struct numpy_list *list, uint32_t split, const char *split_
     return status;
 }
 
+/* Files that are columns look like files that are samples, unless they are named as columns. */
+static int check_are_columns(const struct array_table *table, const struct convert_options *options,
+                             struct err *err)
+{
+    bool is_file = strcmp(array_table_file(table, 0)->path, options->source) == 0;
+    for (uint32_t i = 0; i < table->columns_count; i++)
+        if (is_file || options->columns.count > 0 || table->columns[i].use == ARRAY_IMAGE ||
+            table->columns[i].use == ARRAY_CLASS)
+            return 0;
+    err_set(err, -EINVAL, "the .npy files may be columns or samples");
+    err_at(err, options->source, ERR_NO_OFFSET);
+    err_expected(err, "u8 pixels named images, or integers named labels, if they are columns");
+    err_found(err, "%.150s.npy", table->columns[0].name);
+    err_advise(err,
+               "name the columns with --column '%.60s=npy', or, if each file is a sample, "
+               "add --fields npy",
+               table->columns[0].name);
+    return -EINVAL;
+}
+
 static int numpy_open(struct io *io, struct source *source, struct err *err)
 {
     const struct convert_options *options = source->options;
@@ -329,7 +349,10 @@ static int numpy_open(struct io *io, struct source *source, struct err *err)
                            chosen);
     list_deinit(&list);
     free(chosen);
-    return status ? status : array_table_finish(io, source, &(struct array_class_names){0}, err);
+    if (!status)
+        status = array_table_finish(io, source, &(struct array_class_names){0}, err);
+    return status || source->items_count == 0 ? status
+                                              : check_are_columns(list.table, options, err);
 }
 
 static bool is_numpy(const struct source_layout *layout)

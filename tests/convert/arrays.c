@@ -160,6 +160,7 @@ static void a_change_after_the_listing_is_noticed(void **state)
     struct source *source;
     struct err *err = &fixture->err;
     run_python(fixture, "np.save(\"a\", np.zeros((2, 2))); np.save(\"b\", np.zeros(2))");
+    set_columns(fixture, "a=npy", "*=json");
     assert_ok(source_probe(fixture->io, &fixture->options, &ops, err), err);
     assert_ok(source_open(fixture->io, &fixture->options, ops, &source, err), err);
     assert_ok(read_item(fixture, 0, err, source), err);
@@ -200,7 +201,9 @@ static void bad_arrays_are_refused(void **state)
         {"np.save(\"a\", np.zeros(2))", "a=:class", -EINVAL, "is not of class numbers"},
         {"np.save(\"A\", np.zeros((2, 2))); np.save(\"a\", np.zeros((2, 2)))", NULL, -EINVAL,
          "has the same field as another"},
-        {"np.save(\"a\", np.array([0, np.nan]))", NULL, -EBADMSG, "a number is not finite"},
+        {"np.save(\"a\", np.array([0, np.nan]))", "a=a:float", -EBADMSG, "a number is not finite"},
+        {"np.save(\"0001\", np.zeros((3, 2))); np.save(\"0002\", np.zeros((3, 2)))", NULL, -EINVAL,
+         "if each file is a sample, add --fields npy"},
         {"np.save(\"x_train\", np.zeros(2)); np.save(\"y_train\", np.zeros(2)); "
          "np.save(\"x_test\", np.zeros(2))",
          NULL, -EINVAL, "has no column \"y\", which another split has"},
