@@ -29,6 +29,25 @@ static void run_python(const struct fixture *fixture, const char *code)
                      0);
 }
 
+/* Adds code to the script cases.py, which runs it in folder `number` below the source. */
+static void add_code(const struct fixture *fixture, size_t number, const char *code)
+{
+    char name[2 * TEST_PATH_BYTES_MAX];
+    snprintf(name, sizeof name, "%s/cases.py", fixture->folder);
+    FILE *script = fopen(name, number == 0 ? "w" : "a");
+    assert_non_null(script);
+    if (number == 0)
+        fprintf(script, "import numpy as np, os, zipfile\n");
+    fprintf(script, "os.mkdir('%zu'); os.chdir('%zu')\n%s\nos.chdir('..')\n", number, number, code);
+    assert_int_equal(fclose(script), 0);
+}
+
+static void run_code(const struct fixture *fixture)
+{
+    assert_int_equal(
+        test_run("cd '%s' && '%s' ../cases.py", fixture->source, test_need_python("numpy")), 0);
+}
+
 static char path[2 * TEST_PATH_BYTES_MAX];
 static void set_source_file(struct fixture *fixture, const char *name)
 {
@@ -210,9 +229,13 @@ static void bad_arrays_are_refused(void **state)
         {"np.save(\"a\", np.zeros(2)); np.savez(\"b.npz\", np.zeros(2))", NULL, -ENOTSUP,
          "convert the file itself"},
     };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        add_code(fixture, i, cases[i].code);
+    run_code(fixture);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(test_run("rm -f '%s'/*", fixture->source), 0);
-        run_python(fixture, cases[i].code);
+        char folder[8];
+        snprintf(folder, sizeof folder, "%zu", i);
+        set_source_file(fixture, folder);
         set_columns(fixture, cases[i].column, NULL);
         fixture->options.splits_count = 0;
         assert_fails(fixture, cases[i].status, cases[i].part);
@@ -232,12 +255,16 @@ static void bad_npz_files_are_refused(void **state)
         {"np.savez(\"a.npz\", x=np.zeros(9)); b = open(\"a.npz\", \"rb\").read(); "
          "open(\"a.npz\", \"wb\").write(b[40:])",
          -EBADMSG, "is damaged"},
-        {"import zipfile; zipfile.ZipFile(\"a.npz\", \"w\").writestr(\"b.txt\", \"b\")", -EBADMSG,
+        {"zipfile.ZipFile(\"a.npz\", \"w\").writestr(\"b.txt\", \"b\")", -EBADMSG,
          "only members with names such as images.npy"},
     };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        add_code(fixture, i, cases[i].code);
+    run_code(fixture);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        run_python(fixture, cases[i].code);
-        set_source_file(fixture, "a.npz");
+        char name[16];
+        snprintf(name, sizeof name, "%zu/a.npz", i);
+        set_source_file(fixture, name);
         assert_fails(fixture, cases[i].status, cases[i].part);
     }
 }
@@ -251,6 +278,13 @@ static void idx_files_equal_their_arrays(void **state)
     check_case(fixture, "mnist");
     assert_int_equal(fixture->result.classes_count, 10);
     assert_int_equal(fixture->result.splits_count, 2);
+    assert_int_equal(test_run("rm -r '%s'", fixture->target), 0);
+    fixture->options.splits_count = 0;
+    fixture->options.split_folders = CONVERT_SPLIT_FOLDERS_NO;
+    assert_converts(fixture);
+    assert_int_equal(fixture->result.splits_count, 0);
+    assert_int_equal(fixture->result.samples_count, 70);
+    assert_true(has_line(list_members(fixture, ""), "00000069.png"));
 }
 
 static void idx_files_of_one_split_or_without_labels_are_converted(void **state)
@@ -427,17 +461,20 @@ static void bad_beton_files_are_refused(void **state)
         {"7311 + 56, b\"\\xff\" * 5", -EBADMSG, "a value lies outside the file"},
         {"len(b) - 24, b\"\\xff\" * 8", -EBADMSG, "an allocation of an FFCV dataset"},
     };
-    set_source_file(fixture, "a.beton");
+    write_case(fixture, "beton");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char code[512];
-        if (i == 0)
-            write_case(fixture, "beton");
         snprintf(code, sizeof code,
-                 "b = open(\"%s\", \"rb\").read()\nopen(\"good\", \"wb\").write(b)\n"
-                 "at, new = %s\nopen(\"a.beton\", \"wb\").write(b[:at] + new + "
-                 "b[at + len(new):])",
-                 i == 0 ? "a.beton" : "good", cases[i].patch);
-        run_python(fixture, code);
+                 "b = open(\"../a.beton\", \"rb\").read(); at, new = %s\n"
+                 "open(\"a.beton\", \"wb\").write(b[:at] + new + b[at + len(new):])",
+                 cases[i].patch);
+        add_code(fixture, i, code);
+    }
+    run_code(fixture);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%zu/a.beton", i);
+        set_source_file(fixture, name);
         assert_fails(fixture, cases[i].status, cases[i].part);
     }
 }
