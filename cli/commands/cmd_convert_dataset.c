@@ -59,7 +59,8 @@ static const struct option option_rows[] = {
      .max = 100},
     {"seed", 0, OPTION_COUNT, AT(seed), "N", "0", "seed of the shuffle and of the split"},
     {"order", 0, OPTION_CHOICE, AT(order), NULL, "auto",
-     "auto: keep the order of tars, zips and datasets, shuffle photos and other files; shuffle; "
+     "auto: keep the order of tars, zips, datasets and records, shuffle photos and other files; "
+     "shuffle; "
      "keep",
      order_choices},
     {"keep-order", 0, OPTION_FLAG, AT(keep_order), .help = "the same as --order keep"},
@@ -78,9 +79,11 @@ static const struct option option_rows[] = {
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
          "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
     {"column", 0, OPTION_REPEAT, AT(columns), "NAME=FIELD[:KIND]", NULL,
-     "of a list or of arrays: column NAME, or in JSON Lines a JSON path, becomes a field. Kinds: "
-     "file (a path "
-     "relative to the list; FIELD may be empty for the file's own extension), image, text, int, "
+     "of a list, of records or of arrays: column NAME, or in JSON a JSON path, becomes a field. "
+     "Kinds: file "
+     "(in "
+     "a list, a path relative to it; in records, the bytes, or an array as npy; FIELD may be empty "
+     "for the file's own extension), image, text, int, "
      "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
      "are file, txt is text, json is json. NAME * means all other columns, # the row's number. "
      "Arrays: png, npy, int, "
@@ -348,20 +351,18 @@ const struct verb verb_convert_dataset = {
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
         "metadata.csv or metadata.jsonl, a folder of NumPy, idx or CIFAR files, an .npz or .beton "
-        "file, a "
-        "text "
-        "file, a "
-        "folder of text files, a dataset (to change "
-        "the size of its shards), a tar of samples, compressed or not, a zip, a folder of these, "
-        ""
-        "a pattern ('a-{0..9}.tar', 'a-*.tar.gz'), or \"-\" for standard input, which is first "
+        "file, a text file, a folder of text files, a dataset (to change "
+        "the size of its shards), a tar of samples, compressed or not, a zip, a TFRecord file of "
+        "tf.train.Example, a folder of these, a folder of MDS shards or "
+        "litdata chunks, a "
+        "pattern ('a-{0..9}.tar', 'a-*.tar.gz'), or \"-\" for standard input, which is first "
         "copied "
         "to a temporary file next to DST. If SRC holds split "
         "folders (train, val, test), each becomes a dataset, DST/train and so on, with a "
         "common list of classes. Files that belong to no sample stop the conversion before it "
         "writes anything; hidden files and files of the operating system are skipped and "
         "counted. DST must be outside SRC. Samples are shuffled with a seed, except those of tars, "
-        "zips and datasets, which keep their order, keys and fields. The same "
+        "zips, datasets and records, which keep their order. The same "
         "input gives the same bytes for any number of threads. By default, photos get restart "
         "markers, so that training decodes only the part that a crop needs. They add about 1 "
         "% to the size; pixels and metadata do not change, and progressive photos become "

@@ -3,7 +3,6 @@
  */
 #include "convert/source/archive_paths.h"
 
-#include "base/str.h"
 #include "convert/source/file_names.h"
 #include "io/file_util.h"
 
@@ -15,7 +14,8 @@
 struct folder_listing {
     const struct convert_options *options;
     const char *folder; /* "" for the working directory */
-    const char *glob;   /* of names; NULL: all tars and other archives */
+    const char *glob;   /* of names; NULL: see is_taken */
+    bool (*is_taken)(const char *name);
     struct url_list *list;
     struct err *err;
 };
@@ -40,9 +40,8 @@ static int add_entry(void *context, const struct io_entry *entry)
 {
     const struct folder_listing *listing = context;
     char path[IO_PATH_BYTES_MAX];
-    bool is_taken = listing->glob
-                        ? fnmatch(listing->glob, entry->name, FNM_PERIOD) == 0
-                        : str_ends_with_nocase(entry->name, ".tar") || name_is_archive(entry->name);
+    bool is_taken = listing->glob ? fnmatch(listing->glob, entry->name, FNM_PERIOD) == 0
+                                  : listing->is_taken(entry->name);
     if (!is_taken || entry->kind != IO_ENTRY_FILE || name_is_hidden(entry->name) ||
         name_is_ignored(listing->options, entry->name))
         return 0;
@@ -51,9 +50,10 @@ static int add_entry(void *context, const struct io_entry *entry)
 }
 
 static int list_folder(struct io *io, const struct convert_options *options, const char *folder,
-                       const char *glob, struct url_list *list, struct err *err)
+                       const char *glob, bool (*is_taken)(const char *name), struct url_list *list,
+                       struct err *err)
 {
-    struct folder_listing listing = {options, folder, glob, list, err};
+    struct folder_listing listing = {options, folder, glob, is_taken, list, err};
     return io->names->list(io, folder, add_entry, &listing, err);
 }
 
@@ -63,7 +63,7 @@ static int expand_glob(struct io *io, const struct convert_options *options, con
     char folder[IO_PATH_BYTES_MAX];
     size_t before = list->count;
     io_parent_path(path, folder);
-    int status = list_folder(io, options, folder, last_part(path), list, err);
+    int status = list_folder(io, options, folder, last_part(path), NULL, list, err);
     if (status || list->count > before)
         return status;
     err_set(err, -ENOENT, "no file matches the pattern");
@@ -86,12 +86,13 @@ static int expand(struct io *io, const struct convert_options *options, struct u
     return status;
 }
 
-int archive_paths_list(struct io *io, const struct convert_options *options, struct url_list *list,
-                       struct err *err)
+int archive_paths_list(struct io *io, const struct convert_options *options,
+                       bool (*is_taken)(const char *name), struct url_list *list, struct err *err)
 {
     struct io_stat info;
     if (io->names->stat(io, options->source, &info, NULL))
         return expand(io, options, list, err);
-    return info.kind == IO_ENTRY_FOLDER ? list_folder(io, options, options->source, NULL, list, err)
-                                        : url_list_add(list, options->source, err);
+    return info.kind == IO_ENTRY_FOLDER
+               ? list_folder(io, options, options->source, NULL, is_taken, list, err)
+               : url_list_add(list, options->source, err);
 }

@@ -24,9 +24,6 @@ struct table_reader {
 
 int array_table_begin(struct source *source, struct array_table **ret_table, struct err *err)
 {
-    int status = columns_check_options(source->options, "arrays", err);
-    if (status)
-        return status;
     struct array_table *table = source->state = calloc(1, sizeof *table);
     if (table)
         table->parts = calloc(ARRAY_PARTS_MAX, sizeof *table->parts);

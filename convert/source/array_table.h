@@ -102,7 +102,7 @@ static inline const struct array_file *array_table_file(const struct array_table
     return (const struct array_file *)(const void *)table->files.data + file;
 }
 
-/* Sets source->state. -EINVAL: options are not for arrays. */
+/* Sets source->state. */
 int array_table_begin(struct source *source, struct array_table **ret_table, struct err *err);
 /* Adds a file as it is now. */
 int array_table_add_file(struct array_table *table, struct io *io, const char *path,

@@ -156,20 +156,6 @@ static int check_repeated(const struct columns *columns, const char *mapping,
     return 0;
 }
 
-int columns_check_options(const struct convert_options *options, const char *sources,
-                          struct err *err)
-{
-    const char *option = options->tokenizer          ? "--tokenizer"
-                         : options->fields.count > 0 ? "--fields"
-                                                     : NULL;
-    if (!option)
-        return 0;
-    err_set(err, -EINVAL, "%s is not for %s", option, sources);
-    err_at(err, options->source, ERR_NO_OFFSET);
-    err_advise(err, "map columns to fields with --column NAME=FIELD");
-    return -EINVAL;
-}
-
 static bool stores_something(const struct columns *columns)
 {
     for (uint32_t i = 0; i < columns->count; i++)
@@ -240,6 +226,16 @@ int columns_check(const struct columns *columns, const struct table_row *row, st
         err_advise(err, "JSON paths are for JSON Lines; name a column of the list");
     str_deinit(&names);
     return -EINVAL;
+}
+
+void columns_hash(const struct columns *columns, struct hash_stream *hash)
+{
+    for (uint32_t i = 0; i < columns->count; i++) {
+        const struct column *column = &columns->items[i];
+        hash_stream_update(hash, column->name, strlen(column->name) + 1);
+        hash_stream_update(hash, column->field, strlen(column->field) + 1);
+        hash_stream_update(hash, &column->kind, sizeof column->kind);
+    }
 }
 
 struct description {

@@ -17,6 +17,7 @@
 #ifndef MILLRACE_CONVERT_SOURCE_COLUMNS_H
 #define MILLRACE_CONVERT_SOURCE_COLUMNS_H
 
+#include "base/hash.h"
 #include "convert/source/table_row.h"
 
 /* In the order of columns.c's table of names. */
@@ -50,9 +51,6 @@ struct columns {
     uint32_t count;
 };
 
-/* -EINVAL names an option that is not for sources with columns, such as "lists". */
-int columns_check_options(const struct convert_options *options, const char *sources,
-                          struct err *err);
 /* Parses mappings. -EINVAL: one of them has the wrong form, or two contradict each other. */
 int columns_parse(const struct convert_string_list *mappings, struct columns *ret_columns,
                   struct err *err);
@@ -74,6 +72,10 @@ struct column_probe {
 int columns_choose(const struct table_row *row, const struct column_probe *probe,
                    struct columns *ret_columns, struct err *err);
 
+/* Whether columns_choose takes a column with this name for the text or the class. */
+bool column_name_is_text(const char *name);
+bool column_name_is_class(const char *name);
+
 /* Checks that a list with this first row has all columns. For JSON Lines, later rows may have
  * others: checks nothing. -EINVAL names a column that is missing. */
 int columns_check(const struct columns *columns, const struct table_row *row, struct err *err);
@@ -86,6 +88,8 @@ static inline bool column_is_file(const struct column *column)
 {
     return column->kind == COLUMN_FILE || column->kind == COLUMN_IMAGE;
 }
+
+void columns_hash(const struct columns *columns, struct hash_stream *hash);
 
 /* Appends "image -> jpg (file), caption -> txt (text), others -> json: width, height". row: the
  * first row, for the names of the others; those that are left out follow as "; left out: ...". */

@@ -20,6 +20,16 @@ struct choice {
     struct candidates files, missing_files, texts, classes;
 };
 
+bool column_name_is_text(const char *name)
+{
+    return name_is_one_of(name, (const char *const[]){"text", "caption", NULL});
+}
+
+bool column_name_is_class(const char *name)
+{
+    return name_is_one_of(name, (const char *const[]){"label", "class", "category", NULL});
+}
+
 static void add_candidate(struct candidates *candidates, const char *name)
 {
     if (candidates->count < CANDIDATES_MAX)
@@ -51,8 +61,6 @@ static int add_column(void *context, const char *name, const struct table_value 
         "file_name",  "filename",   "file",       "file_path",  "filepath",   "path",
         "image",      "img",        "image_path", "img_path",   "image_file", "audio",
         "audio_path", "audio_file", "video",      "video_path", NULL};
-    static const char *const text_names[] = {"text", "caption", NULL};
-    static const char *const class_names[] = {"label", "class", "category", NULL};
     struct choice *choice = context;
     size_t bytes;
     bool is_file_name = strcmp(name, "file_name") == 0 || file_name_prefix(name, &bytes);
@@ -62,9 +70,9 @@ static int add_column(void *context, const char *name, const struct table_value 
         add_candidate(&choice->files, name);
     else if (is_file_name || name_is_one_of(name, file_names))
         add_candidate(&choice->missing_files, name);
-    else if (value->text && name_is_one_of(name, text_names))
+    else if (value->text && column_name_is_text(name))
         add_candidate(&choice->texts, name);
-    else if (name_is_one_of(name, class_names) && is_class_value(value))
+    else if (column_name_is_class(name) && is_class_value(value))
         add_candidate(&choice->classes, name);
     return 0;
 }

@@ -139,6 +139,42 @@ static bool is_cifar_pickle(const char *name)
     return strncmp(name, "data_batch_", 11) == 0 && !strchr(name, '.');
 }
 
+/* Returns the part of a name before -NUMBER-of-NUMBER: its length. */
+static size_t unnumbered_bytes(const char *name)
+{
+    static const char digits[] = "0123456789";
+    const char *of = strrchr(name, '-'), *at = of;
+    if (!of || of - name < 3 || memcmp(of - 3, "-of", 3) != 0 || !of[1] ||
+        of[1 + strspn(of + 1, digits)])
+        return strlen(name);
+    for (at = of - 3; at > name && strchr(digits, at[-1]); at--)
+        ;
+    return at < of - 3 && at > name && at[-1] == '-' ? (size_t)(at - name - 1) : strlen(name);
+}
+
+bool name_has_tfrecord(const char *name)
+{
+    static const char *const ends[] = {".tfrecord", ".tfrecords", ".tfrec"};
+    size_t bytes = unnumbered_bytes(name);
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        size_t end_bytes = strlen(ends[i]);
+        if (bytes >= end_bytes && strncasecmp(name + bytes - end_bytes, ends[i], end_bytes) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool name_is_tfrecord(const char *name)
+{
+    return name_has_tfrecord(name) || (name[unnumbered_bytes(name)] && !strchr(name, '.'));
+}
+
+bool name_describes_records(const char *name)
+{
+    return strcmp(name, "index.json") == 0 || strcmp(name, "dataset_info.json") == 0 ||
+           strcmp(name, "features.json") == 0 || str_ends_with(name, ".labels.txt");
+}
+
 const char *name_unsupported_format(const struct convert_options *options, const char *name)
 {
     static const struct {
@@ -147,17 +183,14 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".tar", "a tar archive"},
         {".7z", "a 7z archive"},
         {".rar", "a RAR archive"},
-        {".mds", "a Mosaic (MDS) dataset"},
-        {".mds.zstd", "a Mosaic (MDS) dataset"},
         {".beton", "an FFCV dataset"},
         {".parquet", "Parquet"},
         {".arrow", "Arrow"},
         {".feather", "Arrow"},
         {".orc", "ORC"},
         {".avro", "Avro"},
-        {".tfrecord", "TFRecord"},
-        {".tfrecords", "TFRecord"},
-        {".tfrecord.gz", "TFRecord"},
+        {".tfrecord.gz", "compressed TFRecord"},
+        {".tfrecords.gz", "compressed TFRecord"},
         {".h5", "HDF5"},
         {".hdf5", "HDF5"},
         {".mdb", "LMDB"},
@@ -202,14 +235,15 @@ const char *name_unsupported_format(const struct convert_options *options, const
         return "CIFAR's Python version (pickles)";
     if (strcmp(name, "dataset.json") == 0)
         return "a dataset of shards";
-    if (strstr(name, ".tfrecord-"))
-        return "TFRecord";
     if (name_is_archive(name))
         return "an archive";
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (str_ends_with_nocase(name, formats[i].end))
             return formats[i].format;
-    return NULL;
+    return name_is_tfrecord(name)  ? "TFRecord"
+           : name_is_mds(name)     ? "MDS shards"
+           : name_is_litdata(name) ? "litdata chunks"
+                                   : NULL;
 }
 
 static bool ends_with_any(const char *name, const char *const *ends, size_t count)
@@ -226,11 +260,28 @@ bool name_is_own_source(const char *name)
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
+bool name_is_mds(const char *name)
+{
+    static const char *const ends[] = {".mds",    ".mds.zstd",   ".mds.zst", ".mds.gz",
+                                       ".mds.br", ".mds.snappy", ".mds.bz2"};
+    return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_litdata(const char *name)
+{
+    return strncmp(name, "chunk-", 6) == 0 && str_ends_with(name, ".bin");
+}
+
 bool name_is_archive(const char *name)
 {
     static const char *const ends[] = {".tar.gz", ".tgz",     ".tar.bz2", ".tbz2",    ".tar.xz",
                                        ".txz",    ".tar.zst", ".tzst",    ".tar.lz4", ".zip"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
+}
+
+bool name_is_tar_or_archive(const char *name)
+{
+    return str_ends_with_nocase(name, ".tar") || name_is_archive(name);
 }
 
 /* Advice on a format; NULL: unpack it. */
@@ -264,6 +315,12 @@ static const char *advice_on(const char *format)
         {"MNIST's idx", folder},
         {"CIFAR's Python version (pickles)",
          "download the binary version instead: cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"},
+        {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
+                     "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
+        {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},
+        {"litdata chunks", "convert the folder that holds index.json and the chunks, and nothing "
+                           "else"},
+        {"compressed TFRecord", "decompress it first, with gzip -d"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)
@@ -279,11 +336,9 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
         err, "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-             "these, a list (JSON Lines, CSV, TSV), NumPy, idx, CIFAR or FFCV files, tars or zips "
-             "or a folder "
-             "of them, "
-             "a dataset, "
-             "a .txt file or a folder of them");
+             "these, a list (JSON Lines, CSV, TSV), NumPy, idx, CIFAR or FFCV files, tars, zips or "
+             "TFRecord files, a folder of them, MDS "
+             "shards, litdata chunks, a dataset, a .txt file or a folder of them");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

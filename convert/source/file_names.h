@@ -27,6 +27,18 @@ void extension_normalize(const char *text, char extension[SHARD_EXTENSION_BYTES_
 /* The stored form of what follows the last dot. */
 void name_write_extension(const char *name, char extension[SHARD_EXTENSION_BYTES_MAX]);
 bool extension_is_field(const struct convert_options *options, const char *extension);
+/* train, val, test and the like. */
+bool name_is_split(const char *name);
+/* .tfrecord, .tfrecords and .tfrec, also before a number as in x.tfrecord-00000-of-00010. */
+bool name_has_tfrecord(const char *name);
+/* The same, or without an extension: x-00000-of-00010. */
+bool name_is_tfrecord(const char *name);
+/* .mds, perhaps compressed. */
+bool name_is_mds(const char *name);
+/* chunk-0-0.bin and the like. */
+bool name_is_litdata(const char *name);
+/* Files that describe the records next to them: those of TensorFlow Datasets, and index.json. */
+bool name_describes_records(const char *name);
 /* Returns the unsupported format that a name indicates, such as "Parquet", or NULL. Extensions
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
@@ -35,6 +47,7 @@ const char *name_unsupported_format(const struct convert_options *options, const
 bool name_is_own_source(const char *name);
 /* Compressed tars and zips, by their names. */
 bool name_is_archive(const char *name);
+bool name_is_tar_or_archive(const char *name);
 /* -ENOTSUP with the supported alternatives. format: from name_unsupported_format; NULL: unknown. */
 int reject_unsupported_format(const char *path, const char *format, struct err *err);
 

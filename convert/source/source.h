@@ -37,7 +37,8 @@ struct source_layout {
     bool has_metadata; /* metadata.csv or metadata.jsonl, as in Hugging Face's ImageFolder */
     bool has_tars, has_dataset; /* tars are not other files; dataset.json */
     bool has_archives;          /* compressed tars and zips, which are not other files */
-    bool has_tokenizer;         /* --tokenizer was given */
+    bool has_tfrecords, has_mds, has_chunks; /* record files, which are not other files */
+    bool has_tokenizer;                      /* --tokenizer was given */
     /* Files that array_format_of_name (array_names.h) knows, which are other files too: bit i for
      * format i; and whether there are any but those. */
     unsigned array_formats;
@@ -102,7 +103,7 @@ struct source_ops {
     /* Items are read in increasing order of their numbers, by one reader; some may be skipped. They
      * cannot be shuffled. */
     bool is_sequential;
-    bool has_columns; /* options->columns apply */
+    bool has_columns; /* the option for columns applies, and those for files do not */
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
@@ -135,9 +136,9 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_archive_ops, source_shards_ops, source_table_ops,
-    source_numpy_ops, source_beton_ops, source_idx_ops, source_cifar_ops, source_text_ops,
-    source_classes_ops, source_files_ops;
+extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
+    source_mds_ops, source_litdata_ops, source_table_ops, source_numpy_ops, source_beton_ops,
+    source_idx_ops, source_cifar_ops, source_text_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -173,7 +174,8 @@ void source_end_field(struct source_sample *sample, const char *extension, size_
 
 static inline bool source_layout_has_others(const struct source_layout *layout)
 {
-    return layout->has_text_files || layout->has_other_files || layout->has_folders;
+    return layout->has_text_files || layout->has_other_files || layout->has_folders ||
+           layout->has_tfrecords || layout->has_mds || layout->has_chunks;
 }
 
 /* A folder of shards or tars, and of nothing else. */
@@ -187,6 +189,15 @@ static inline bool source_layout_has_shards(const struct source_layout *layout)
 static inline bool source_layout_has_archives(const struct source_layout *layout)
 {
     return layout->has_archives && !source_layout_has_others(layout);
+}
+
+/* A folder of record files of one kind, and of nothing else. */
+static inline bool source_layout_has_records(const struct source_layout *layout)
+{
+    return layout->has_tfrecords + layout->has_mds + layout->has_chunks == 1 &&
+           !layout->has_text_files && !layout->has_other_files && !layout->has_folders &&
+           !layout->has_tars && !layout->has_archives && !layout->has_dataset &&
+           !layout->has_metadata;
 }
 
 /* Splits from --split have nonzero fractions. */

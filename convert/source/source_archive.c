@@ -202,7 +202,8 @@ static int archives_open(struct io *io, struct source *source, struct err *err)
     struct archives *archives = source->state = calloc(1, sizeof *archives);
     if (!archives)
         return err_set(err, -ENOMEM, "out of memory for a source");
-    int status = archive_paths_list(io, source->options, &archives->paths, err);
+    int status =
+        archive_paths_list(io, source->options, name_is_tar_or_archive, &archives->paths, err);
     if (status)
         return status;
     archives->items = calloc(archives->paths.count + 1, sizeof *archives->items);

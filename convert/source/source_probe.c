@@ -2,6 +2,8 @@
  * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
+ *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
+ *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
  *     ROOT/a.npy                      NumPy; also a.npz
  *     a.beton                         FFCV
  *     ROOT/train-images-idx3-ubyte    MNIST's idx
@@ -20,6 +22,7 @@
 #include "convert/source/table_folder.h"
 #include "io/file_util.h"
 #include "shards/dataset/dataset.h"
+#include "shards/dataset/url_list.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -32,6 +35,7 @@ struct folder_summary {
     struct source_layout layout;
     struct str folders; /* names, each with its NUL */
     uint32_t folders_count;
+    bool describes_records;         /* see name_describes_records */
     const char *unsupported_format; /* of unsupported_file, or NULL */
     char unsupported_file[IO_PATH_BYTES_MAX];
 };
@@ -81,6 +85,10 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.array_formats |= 1U << array_format;
     else
         summary->layout.has_other_than_arrays = true;
+    if (name_describes_records(name)) {
+        summary->describes_records = true;
+        return 0;
+    }
     const char *format = name_unsupported_format(summary->options, name);
     if (format && strcmp(name, DATASET_FILE_NAME) == 0)
         summary->layout.has_dataset = true;
@@ -88,6 +96,12 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_tars = true;
     else if (format && name_is_archive(name))
         summary->layout.has_archives = true;
+    else if (format && name_is_tfrecord(name))
+        summary->layout.has_tfrecords = true;
+    else if (format && name_is_mds(name))
+        summary->layout.has_mds = true;
+    else if (format && name_is_litdata(name))
+        summary->layout.has_chunks = true;
     else if (str_ends_with_nocase(name, ".txt"))
         summary->layout.has_text_files = true;
     else
@@ -136,10 +150,14 @@ static int summarize(const struct probe *probe, const char *relative,
         status = probe->io->names->list(probe->io, path, summarize_entry, summary, probe->err);
     if (!status && str_status(&summary->folders))
         status = err_set(probe->err, -ENOMEM, "out of memory for a folder's names");
+    if (summary->describes_records && !summary->layout.has_tfrecords && !summary->layout.has_mds &&
+        !summary->layout.has_chunks)
+        summary->layout.has_other_files = true;
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
         !summary->layout.has_metadata && !array_layout_is(&summary->layout, ARRAY_FORMAT_IDX) &&
         !source_layout_has_shards(&summary->layout) &&
-        !source_layout_has_archives(&summary->layout))
+        !source_layout_has_archives(&summary->layout) &&
+        !source_layout_has_records(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
     const char *layout = recognize_dataset(summary);
@@ -231,10 +249,10 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
-        return reject_folders(
-            probe,
-            "the split folders contain text, tars or arrays; convert them one folder at a time",
-            text_folder ? text_folder : root->folders.data, advice);
+        return reject_folders(probe,
+                              "the split folders contain text, tars, records or arrays; convert "
+                              "them one folder at a time",
+                              text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
         return 0;
@@ -303,7 +321,8 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     const char *format = name_unsupported_format(options, options->source);
     bool is_own = format && name_is_own_source(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_own && !name_is_archive(options->source) && *ret_ops != &source_shards_ops)
+    if (format && !is_own && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
+        *ret_ops != &source_tfrecord_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
         format = "a JSON array";
@@ -311,15 +330,24 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     return *ret_ops ? 0 : reject_unsupported_format(options->source, format, probe->err);
 }
 
-/* By the names: a pattern may match archives, compressed or not. */
+/* By the names, or else by the first file: a pattern may match archives, compressed or not. */
 static int choose_pattern_source(const struct probe *probe, const struct source_ops **ret_ops)
 {
     struct url_list paths = {0};
-    int status = archive_paths_list(probe->io, probe->options, &paths, probe->err);
+    struct io_head head = {0};
     *ret_ops = &source_shards_ops;
+    int status = archive_paths_list(probe->io, probe->options, NULL, &paths, probe->err);
+    if (!status && paths.count > 0 &&
+        io_read_head(probe->io, paths.urls[0], SOURCE_HEAD_BYTES, &head, NULL) == 0) {
+        const struct source_layout layout = {
+            .file = paths.urls[0], .head = head.data, .head_bytes = head.bytes};
+        if (source_find(&layout) == &source_tfrecord_ops)
+            *ret_ops = &source_tfrecord_ops;
+    }
     for (size_t i = 0; i < paths.count; i++)
         if (name_is_archive(paths.urls[i]))
             *ret_ops = &source_archive_ops;
+    free(head.data);
     url_list_deinit(&paths);
     return status;
 }
@@ -335,14 +363,28 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
                : 0;
 }
 
+static int reject_option(const struct probe *probe, const char *option)
+{
+    err_set(probe->err, -EINVAL, "%s is not for lists, records and arrays", option);
+    err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
+    err_advise(probe->err, "map columns to fields with --column NAME=FIELD");
+    return -EINVAL;
+}
+
 static int check_columns(const struct probe *probe, const struct source_ops *ops)
 {
-    return probe->options->columns.count == 0 || ops->has_columns
+    const struct convert_options *options = probe->options;
+    if (ops->has_columns && options->tokenizer)
+        return reject_option(probe, "--tokenizer");
+    if (ops->has_columns && options->fields.count > 0)
+        return reject_option(probe, "--fields");
+    return options->columns.count == 0 || ops->has_columns
                ? 0
-               : reject_folders(probe, "--column is for lists and arrays",
-                                "a source without columns",
-                                "use it with a CSV, TSV, JSON Lines or NumPy file, or with a "
-                                "folder that has metadata.csv or metadata.jsonl");
+               : reject_folders(
+                     probe, "--column is for lists, records and arrays", "a source without columns",
+                     "use it with a CSV, TSV, JSON Lines, TFRecord or NumPy file, or with a "
+                     "folder of MDS shards or litdata chunks, or one with metadata.csv or "
+                     "metadata.jsonl");
 }
 
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)

@@ -11,6 +11,7 @@
 #include "base/json/jsonx.h"
 #include "convert/source/archive_paths.h"
 #include "convert/source/field_choice.h"
+#include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/split_samples.h"
 #include "io/file_util.h"
@@ -74,7 +75,7 @@ static int open_paths(struct io *io, const struct convert_options *options,
                       struct dataset **ret_dataset, struct err *err)
 {
     struct url_list paths = {0};
-    int status = archive_paths_list(io, options, &paths, err);
+    int status = archive_paths_list(io, options, name_is_tar_or_archive, &paths, err);
     if (!status)
         status = dataset_open_tars(io, options->source, &paths, ret_dataset, err);
     url_list_deinit(&paths);

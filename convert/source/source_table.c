@@ -2,6 +2,7 @@
  * source_table — the source for lists in JSON Lines, CSV or TSV, and for Hugging Face's folders
  * with metadata. A row is an item.
  */
+#include "convert/source/class_numbers.h"
 #include "convert/source/file_names.h"
 #include "convert/source/table_folder.h"
 #include "convert/source/table_listing.h"
@@ -13,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLASS_DIGITS_MAX = 7 }; /* FILE_LIST_CLASSES_MAX has 7 */
-
 struct table_reader {
     struct table_sampler sampler;
     struct str text;
@@ -23,76 +22,13 @@ struct table_reader {
     struct io_file *handle;
 };
 
-/* Returns whether a name is a class number in decimal. */
-static bool parse_class_number(const char *name, uint32_t *ret_number)
-{
-    size_t digits = strspn(name, "0123456789");
-    if (digits == 0 || digits > CLASS_DIGITS_MAX || name[digits] || (name[0] == '0' && name[1]))
-        return false;
-    *ret_number = (uint32_t)strtoul(name, NULL, 10);
-    return *ret_number < FILE_LIST_CLASSES_MAX;
-}
-
-struct class_rank {
-    const char *name;
-    uint32_t number; /* in class_names */
-};
-
-static int compare_ranks(const void *a, const void *b)
-{
-    return strcmp(((const struct class_rank *)a)->name, ((const struct class_rank *)b)->name);
-}
-
-/* Sets the classes of the source, and per class name its number: itself if all names are numbers,
- * else its rank in byte order. */
-static int number_classes(struct source *source, uint32_t *numbers, struct err *err)
-{
-    const struct name_set *names = &((struct table_listing *)source->state)->class_names;
-    uint64_t count = name_set_count(names), classes = 0;
-    bool are_numbers = true;
-    for (uint64_t i = 0; i < count && are_numbers; i++) {
-        are_numbers = parse_class_number(name_set_at(names, i), &numbers[i]);
-        if (are_numbers && classes <= numbers[i])
-            classes = (uint64_t)numbers[i] + 1;
-    }
-    struct class_rank *ranks = calloc(count, sizeof *ranks);
-    if (!are_numbers)
-        classes = count;
-    source->classes = calloc(classes, sizeof *source->classes);
-    bool has_memory = ranks && source->classes;
-    for (uint64_t i = 0; i < count && has_memory; i++)
-        ranks[i] = (struct class_rank){name_set_at(names, i), (uint32_t)i};
-    if (has_memory && !are_numbers)
-        qsort(ranks, count, sizeof *ranks, compare_ranks);
-    for (uint64_t i = 0; i < classes && has_memory; i++) {
-        char digits[24];
-        snprintf(digits, sizeof digits, "%" PRIu64, i);
-        source->classes[i] = strdup(are_numbers ? digits : ranks[i].name);
-        has_memory = source->classes[i];
-        source->classes_count += has_memory;
-        if (!are_numbers)
-            numbers[ranks[i].number] = (uint32_t)i;
-    }
-    free(ranks);
-    return has_memory ? 0 : err_set(err, -ENOMEM, "out of memory for class names");
-}
-
 /* Renumbers the rows' classes. */
 static int set_classes(struct source *source, struct err *err)
 {
     struct table_listing *listing = source->state;
-    uint64_t count = name_set_count(&listing->class_names);
-    uint32_t *classes = (uint32_t *)(void *)listing->classes.data;
-    if (count == 0)
-        return 0;
-    uint32_t *numbers = calloc(count, sizeof *numbers);
-    int status = numbers ? number_classes(source, numbers, err)
-                         : err_set(err, -ENOMEM, "out of memory for class names");
-    for (uint64_t i = 0; i < listing->classes.bytes / sizeof *classes && !status; i++)
-        if (classes[i] != SOURCE_NO_CLASS)
-            classes[i] = numbers[classes[i]];
-    free(numbers);
-    return status;
+    return class_numbers_set(source, &listing->class_names,
+                             (uint32_t *)(void *)listing->classes.data,
+                             listing->classes.bytes / sizeof(uint32_t), err);
 }
 
 /* relative: the split folder, or "". */
@@ -137,8 +73,6 @@ static int list_source(struct io *io, struct source *source, struct hash_stream 
     uint32_t lists = is_split ? options->splits_count : 1;
     int status = io->names->stat(io, options->source, &info, err);
     if (!status)
-        status = columns_check_options(options, "lists", err);
-    if (!status)
         status = columns_parse(&options->columns, &listing->columns, err);
     listing->lists = calloc(lists, sizeof *listing->lists);
     if (!status && !listing->lists)
@@ -159,12 +93,7 @@ static int table_open(struct io *io, struct source *source, struct err *err)
     if (!status)
         status = set_classes(source, err);
     if (!status) {
-        for (uint32_t i = 0; i < listing->columns.count; i++) {
-            const struct column *column = &listing->columns.items[i];
-            hash_stream_update(hash, column->name, strlen(column->name) + 1);
-            hash_stream_update(hash, column->field, strlen(column->field) + 1);
-            hash_stream_update(hash, &column->kind, sizeof column->kind);
-        }
+        columns_hash(&listing->columns, hash);
         source->identity = hash_stream_64(hash);
     }
     hash_stream_close(hash);

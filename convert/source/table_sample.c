@@ -58,9 +58,8 @@ static int reject_key(const struct column *column, const char *text, const char 
     return -EBADMSG;
 }
 
-/* The key of a path: without its last extension and without parts such as "..". */
-static int make_key(const struct column *column, const char *text, char key[SHARD_KEY_BYTES_MAX],
-                    struct err *err)
+int table_make_key(const struct column *column, const char *text, char key[SHARD_KEY_BYTES_MAX],
+                   struct err *err)
 {
     size_t at = 0, base = 0, bytes;
     const char *path = text;
@@ -95,8 +94,8 @@ static bool has_field(const struct source_sample *sample, const char *extension)
     return false;
 }
 
-static int end_field(struct source_sample *sample, const struct column *column,
-                     const char *extension, size_t start, const char *path, struct err *err)
+int table_end_field(struct source_sample *sample, const struct column *column,
+                    const char *extension, size_t start, const char *path, struct err *err)
 {
     if (has_field(sample, extension)) {
         err_set(err, -EBADMSG, "two columns become the field %s", extension);
@@ -196,19 +195,24 @@ static int read_file(const struct table_sampler *sampler, const struct column *c
     return -EBADMSG;
 }
 
-/* Completes the field of an image by its content. */
-static void complete_image_field(const struct column *column, const char *data, size_t bytes,
-                                 char field[SHARD_EXTENSION_BYTES_MAX])
+const char *table_image_extension(const char *data, size_t bytes)
 {
     static const char *const extensions[IMAGE_KIND_COUNT] = {[IMAGE_UNKNOWN] = "bin",
                                                              [IMAGE_JPEG] = "jpg",
                                                              [IMAGE_PNG] = "png",
                                                              [IMAGE_WEBP] = "webp",
                                                              [IMAGE_PPM] = "ppm"};
+    return extensions[image_kind_of(data, bytes)];
+}
+
+/* Completes the field of an image by its content. */
+static void complete_image_field(const struct column *column, const char *data, size_t bytes,
+                                 char field[SHARD_EXTENSION_BYTES_MAX])
+{
     size_t prefix = strlen(column->field);
     strcpy(field, column->field);
     snprintf(field + prefix, SHARD_EXTENSION_BYTES_MAX - prefix, "%s",
-             extensions[image_kind_of(data, bytes)]);
+             table_image_extension(data, bytes));
 }
 
 struct row_visit {
@@ -243,7 +247,7 @@ static int add_file(struct row_visit *visit, const struct column *column)
             return 0;
         complete_image_field(column, sample->data.data + start, sample->data.bytes - start, field);
     }
-    return status ? status : end_field(sample, column, field, start, path, visit->err);
+    return status ? status : table_end_field(sample, column, field, start, path, visit->err);
 }
 
 static int add_key(struct row_visit *visit, const struct column *column)
@@ -252,7 +256,7 @@ static int add_key(struct row_visit *visit, const struct column *column)
     if (!visit->listing || strcmp(column->name, "#") == 0)
         return 0;
     int status = column_text(column, &visit->sampler->row, text, visit->err);
-    return status ? status : make_key(column, text, visit->listing->key, visit->err);
+    return status ? status : table_make_key(column, text, visit->listing->key, visit->err);
 }
 
 static int add_value(struct row_visit *visit, const struct column *column, bool *ret_is_absent)
@@ -274,7 +278,7 @@ static int add_value(struct row_visit *visit, const struct column *column, bool 
         return status;
     if (column->kind == COLUMN_BASE64) /* decoding an image may fail */
         snprintf(path, sizeof path, "%s:%" PRIu32, visit->list->path, visit->at->line);
-    return end_field(sample, column, column->field, start, path, visit->err);
+    return table_end_field(sample, column, column->field, start, path, visit->err);
 }
 
 static int add_column(struct row_visit *visit, uint32_t number)

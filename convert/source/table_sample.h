@@ -45,6 +45,16 @@ int table_sample_read(struct table_sampler *sampler, const struct table_list *li
                       const struct table_row_at *at, const char *text, const struct row_file *files,
                       struct io_queue *queue, struct source_sample *sample, struct err *err);
 
+/* Stores the key that a column's text gives: without the last extension of a path, and without
+ * parts such as "..". -EBADMSG: it is empty, too long, or in a folder that readers skip. */
+int table_make_key(const struct column *column, const char *text, char key[SHARD_KEY_BYTES_MAX],
+                   struct err *err);
+/* The same as source_end_field. -EBADMSG: the sample has the field already. */
+int table_end_field(struct source_sample *sample, const struct column *column,
+                    const char *extension, size_t start, const char *path, struct err *err);
+/* jpg, png, webp or ppm by the content, else bin. */
+const char *table_image_extension(const char *data, size_t bytes);
+
 /* Hash of a path without empty and "." parts. */
 uint64_t table_path_hash(const char *path);
 

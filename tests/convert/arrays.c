@@ -182,9 +182,9 @@ static void a_change_after_the_listing_is_noticed(void **state)
     set_columns(fixture, "a=npy", "*=json");
     assert_ok(source_probe(fixture->io, &fixture->options, &ops, err), err);
     assert_ok(source_open(fixture->io, &fixture->options, ops, &source, err), err);
-    assert_ok(read_item(fixture, 0, err, source), err);
+    assert_ok(read_source_item(fixture, 0, err, source), err);
     run_python(fixture, "np.save(\"b\", np.ones(2))");
-    assert_int_equal(read_item(fixture, 0, err, source), -ESTALE);
+    assert_int_equal(read_source_item(fixture, 0, err, source), -ESTALE);
     assert_contains(err->path, "b.npy");
     source_close(source);
 }

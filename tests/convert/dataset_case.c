@@ -158,7 +158,8 @@ void set_train_val_splits(struct fixture *fixture)
     fixture->options.splits[1] = (struct convert_split){"val", 0.2};
 }
 
-int read_item(struct fixture *fixture, uint64_t position, struct err *err, struct source *source)
+int read_source_item(struct fixture *fixture, uint64_t position, struct err *err,
+                     struct source *source)
 {
     struct source_reader reader = {0};
     struct source_item item;

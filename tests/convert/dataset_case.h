@@ -53,6 +53,7 @@ void assert_target_equals(const struct fixture *fixture, const char *copy);
 /* Sets options to the splits train (0.8) and val (0.2). */
 void set_train_val_splits(struct fixture *fixture);
 /* Reads the item at a position of an open source; returns the status. */
-int read_item(struct fixture *fixture, uint64_t position, struct err *err, struct source *source);
+int read_source_item(struct fixture *fixture, uint64_t position, struct err *err,
+                     struct source *source);
 
 #endif

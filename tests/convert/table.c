@@ -338,13 +338,13 @@ static void a_change_after_the_listing_is_noticed(void **state)
     fixture->options.keep_order = true;
     assert_ok(source_probe(fixture->io, &fixture->options, &ops, &err), &err);
     assert_ok(source_open(fixture->io, &fixture->options, ops, &source, &err), &err);
-    assert_ok(read_item(fixture, 0, &err, source), &err);
+    assert_ok(read_source_item(fixture, 0, &err, source), &err);
     write_jpeg(fixture, "1.jpg", 3);
-    assert_int_equal(read_item(fixture, 0, &err, source), -ESTALE);
+    assert_int_equal(read_source_item(fixture, 0, &err, source), -ESTALE);
     assert_contains(err.path, "1.jpg");
-    assert_ok(read_item(fixture, 1, &err, source), &err);
+    assert_ok(read_source_item(fixture, 1, &err, source), &err);
     write_list(fixture, "l.csv", "f\n2.jpg\n1.jpg\n");
-    assert_int_equal(read_item(fixture, 1, &err, source), -ESTALE);
+    assert_int_equal(read_source_item(fixture, 1, &err, source), -ESTALE);
     assert_contains(err.path, "l.csv");
     source_close(source);
 }
