@@ -15,9 +15,11 @@
 
 /* The first match wins. */
 static const struct source_ops *const SOURCES[] = {
-    &source_tfrecord_ops, &source_mds_ops,  &source_litdata_ops, &source_archive_ops,
-    &source_shards_ops,   &source_coco_ops, &source_voc_ops,     &source_yolo_ops,
-    &source_table_ops,    &source_text_ops, &source_classes_ops, &source_files_ops,
+    &source_numpy_ops, /* before archives: an .npz file is a zip */
+    &source_tfrecord_ops, &source_mds_ops,     &source_litdata_ops, &source_archive_ops,
+    &source_shards_ops,   &source_coco_ops,    &source_voc_ops,     &source_yolo_ops,
+    &source_table_ops,    &source_idx_ops,     &source_cifar_ops,   &source_beton_ops,
+    &source_text_ops,     &source_classes_ops, &source_files_ops,
 };
 
 const struct source_ops *source_find(const struct source_layout *layout)

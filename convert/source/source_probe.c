@@ -4,6 +4,10 @@
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
  *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
+ *     ROOT/a.npy                      NumPy; also a.npz
+ *     a.beton                         FFCV
+ *     ROOT/train-images-idx3-ubyte    MNIST's idx
+ *     ROOT/data_batch_1.bin           CIFAR
  *     ROOT/a.txt                      text
  *     ROOT/CLASS/photos               class folders
  *     ROOT/photos                     files
@@ -15,6 +19,7 @@
  *     ROOT/{images,labels}            YOLO; also ROOT/{train,val,...}/{images,labels}
  */
 #include "convert/source/archive_paths.h"
+#include "convert/source/array_names.h"
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
@@ -78,6 +83,11 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_metadata = true;
         return 0;
     }
+    enum array_format array_format = array_format_of_name(summary->options, name);
+    if (array_format != ARRAY_FORMAT_NONE)
+        summary->layout.array_formats |= 1U << array_format;
+    else
+        summary->layout.has_other_than_arrays = true;
     if (name_describes_records(name)) {
         summary->describes_records = true;
         return 0;
@@ -145,7 +155,8 @@ static int summarize(const struct probe *probe, const char *relative,
         !summary->layout.has_chunks)
         summary->layout.has_other_files = true;
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
-        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
+        !summary->layout.has_metadata && !array_layout_is(&summary->layout, ARRAY_FORMAT_IDX) &&
+        !source_layout_has_shards(&summary->layout) &&
         !source_layout_has_archives(&summary->layout) &&
         !source_layout_has_records(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
@@ -218,7 +229,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         else
             flat_folder = name;
         ops = source_find(&child.layout);
-        if (ops->is_stream || ops->is_ordered)
+        if (ops->is_stream || ops->is_ordered || ops->find_splits)
             text_folder = name;
         str_deinit(&child.folders);
         if (!status)
@@ -229,7 +240,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
     if (yolo_count == root->folders_count) {
         probe->options->splits_count = 0;
         *ret_ops = &source_yolo_ops;
-        return source_yolo_ops.find_splits(probe->io, probe->options, probe->err);
+        return 0;
     }
     if (yolo_count > 0)
         return reject_folders(probe, "only some of the split folders have images and labels",
@@ -242,10 +253,10 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
-        return reject_folders(
-            probe,
-            "the split folders contain text, tars or records; convert them one folder at a time",
-            text_folder ? text_folder : root->folders.data, advice);
+        return reject_folders(probe,
+                              "the split folders contain text, tars, records or arrays; convert "
+                              "them one folder at a time",
+                              text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
         return 0;
@@ -300,14 +311,6 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
                               "the folders annotations, Annotations and JPEGImages",
                               "add --ignore annotations or --ignore Annotations");
     *ret_ops = source_find(&root->layout);
-    if ((*ret_ops)->find_splits) {
-        uint32_t given = options->splits_count;
-        int status = (*ret_ops)->find_splits(probe->io, options, probe->err);
-        return !status && given > 0 && options->splits_count > given
-                   ? reject_folders(probe, "--split cannot be used with a source that has splits",
-                                    options->splits[given].name, "remove --split")
-                   : status;
-    }
     return *ret_ops == &source_classes_ops && mode == CONVERT_SPLIT_FOLDERS_AUTO
                ? reject_mixed_folders(probe, root)
                : 0;
@@ -324,9 +327,9 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
     const struct source_layout layout = {
         .file = options->source, .head = head.data, .head_bytes = head.bytes};
     const char *format = name_unsupported_format(options, options->source);
-    bool is_list = format && name_is_list(options->source);
+    bool is_own = format && name_is_own_source(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
+    if (format && !is_own && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
         *ret_ops != &source_tfrecord_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
@@ -370,7 +373,7 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
 
 static int reject_option(const struct probe *probe, const char *option)
 {
-    err_set(probe->err, -EINVAL, "%s is not for lists and records", option);
+    err_set(probe->err, -EINVAL, "%s is not for lists, records and arrays", option);
     err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
     err_advise(probe->err, "map columns to fields with --column NAME=FIELD");
     return -EINVAL;
@@ -386,8 +389,8 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
     return options->columns.count == 0 || ops->has_columns
                ? 0
                : reject_folders(
-                     probe, "--column is for lists and records", "a source without columns",
-                     "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
+                     probe, "--column is for lists, records and arrays", "a source without columns",
+                     "use it with a CSV, TSV, JSON Lines, TFRecord or NumPy file, or with a "
                      "folder of MDS shards or litdata chunks, or one with metadata.csv or "
                      "metadata.jsonl");
 }
@@ -411,11 +414,24 @@ static int choose(const struct probe *probe, const struct source_ops **ret_ops)
     return status;
 }
 
+static int find_splits(const struct probe *probe, const struct source_ops *ops)
+{
+    struct convert_options *options = probe->options;
+    uint32_t given = options->splits_count;
+    int status = ops->find_splits(probe->io, options, probe->err);
+    return !status && given > 0 && options->splits_count > given
+               ? reject_folders(probe, "--split cannot be used with a source that has splits",
+                                options->splits[given].name, "remove --split")
+               : status;
+}
+
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
     int status = choose(&probe, ret_ops);
+    if (!status && (*ret_ops)->find_splits)
+        status = find_splits(&probe, *ret_ops);
     if (!status && (*ret_ops)->is_ordered && !options->shuffle)
         options->keep_order = true;
     if (!status)
