@@ -37,7 +37,7 @@ enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
     char name[CONVERT_SPLIT_NAME_BYTES_MAX];
-    double fraction; /* fractions sum to 1; 0: use the source folder `name` */
+    double fraction; /* fractions sum to 1; 0: a split of the source */
 };
 
 /* Borrowed strings. */

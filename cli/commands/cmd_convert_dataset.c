@@ -79,13 +79,15 @@ static const struct option option_rows[] = {
          "extensions that become fields of samples, for example jpg,json,xml; default: a sample is "
          "a photo (jpg, png, webp, ppm) with the json, txt, npy or cls files of the same name"},
     {"column", 0, OPTION_REPEAT, AT(columns), "NAME=FIELD[:KIND]", NULL,
-     "of a list or of records: column NAME, or in JSON a JSON path, becomes a field. Kinds: file "
+     "of a list, of records or of arrays: column NAME, or in JSON a JSON path, becomes a field. "
+     "Kinds: file "
      "(in "
      "a list, a path relative to it; in records, the bytes, or an array as npy; FIELD may be empty "
      "for the file's own extension), image, text, int, "
      "float, bool, json, base64, and without FIELD class and key. By default jpg and other files "
      "are file, txt is text, json is json. NAME * means all other columns, # the row's number. "
-     "With --tokenizer: NAME=txt, the member of JSON Lines with the text; default: text"},
+     "Arrays: png, npy, int, float, bool, json and class. With --tokenizer: NAME=txt, the member "
+     "of JSON Lines with the text; default: text"},
     {"index-field", 0, OPTION_REPEAT, AT(index_fields), "FIELD[:PATH]=NAME", NULL,
      "record a number of each sample in the index, to select samples by it: the value at a JSON "
      "path, the whole field, or with PATH width or height the size of an image. The class number "
@@ -347,10 +349,10 @@ const struct verb verb_convert_dataset = {
 
         "SRC is a folder of class folders of photos, a folder of files whose names share a "
         "key (a.jpg, a.json), a list of samples in JSON Lines, CSV or TSV, a folder with "
-        "metadata.csv or metadata.jsonl, a text file, a folder of text files, with --tokenizer "
-        "also JSON Lines whose lines are texts, token files (.bin) of llm.c or Megatron-LM, a "
-        "dataset "
-        "(to change "
+        "metadata.csv or metadata.jsonl, a COCO, Pascal VOC or YOLO dataset, a folder of NumPy, "
+        "idx or CIFAR files, an .npz or .beton file, a text file, a folder of text files, with "
+        "--tokenizer also JSON Lines whose lines are texts, token files (.bin) of llm.c or "
+        "Megatron-LM, a dataset (to change "
         "the size of its shards), a tar of samples, compressed or not, a zip, a TFRecord file of "
         "tf.train.Example, a folder of these, a folder of MDS shards or "
         "litdata chunks, a "

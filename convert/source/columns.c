@@ -35,6 +35,7 @@ static int default_kind(const char *field)
     static const char *const files[] = {"npy", "npz", "wav",  "flac", "mp3", "ogg", "opus",
                                         "m4a", "mp4", "webm", "avi",  "mov", "mkv", "jpeg",
                                         "bmp", "gif", "tif",  "tiff", "pdf", "bin", "pt"};
+    const char *dot = strrchr(field, '.'), *ending = dot ? dot + 1 : field;
     if (strcmp(field, "txt") == 0)
         return COLUMN_TEXT;
     if (strcmp(field, "json") == 0)
@@ -44,7 +45,7 @@ static int default_kind(const char *field)
     if (is_image_extension(field))
         return COLUMN_FILE;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        if (strcmp(field, files[i]) == 0)
+        if (strcmp(ending, files[i]) == 0)
             return COLUMN_FILE;
     return -1;
 }

@@ -2,11 +2,11 @@
  * columns_choose — see columns.h.
  */
 #include "convert/source/columns.h"
+#include "convert/source/file_names.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { CANDIDATES_MAX = 8 };
 
@@ -20,22 +20,14 @@ struct choice {
     struct candidates files, missing_files, texts, classes;
 };
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-    for (; *names; names++)
-        if (strcasecmp(name, *names) == 0)
-            return true;
-    return false;
-}
-
 bool column_name_is_text(const char *name)
 {
-    return is_one_of(name, (const char *const[]){"text", "caption", NULL});
+    return name_is_one_of(name, (const char *const[]){"text", "caption", NULL});
 }
 
 bool column_name_is_class(const char *name)
 {
-    return is_one_of(name, (const char *const[]){"label", "class", "category", NULL});
+    return name_is_one_of(name, (const char *const[]){"label", "class", "category", NULL});
 }
 
 static void add_candidate(struct candidates *candidates, const char *name)
@@ -76,7 +68,7 @@ static int add_column(void *context, const char *name, const struct table_value 
             ? is_file_name
             : value->text && choice->probe->is_file(choice->probe->context, value->text))
         add_candidate(&choice->files, name);
-    else if (is_file_name || is_one_of(name, file_names))
+    else if (is_file_name || name_is_one_of(name, file_names))
         add_candidate(&choice->missing_files, name);
     else if (value->text && column_name_is_text(name))
         add_candidate(&choice->texts, name);

@@ -4,7 +4,6 @@
 #include "convert/source/file_list.h"
 
 #include "base/hash.h"
-#include "base/utf8.h"
 #include "convert/source/file_names.h"
 #include "io/file_util.h"
 
@@ -33,19 +32,6 @@ struct listed_folder {
     unsigned depth;
     struct str folders; /* subfolders' names, each with its NUL */
 };
-
-/* Whether all tar readers decode the name alike: UTF-8 (RFC 3629) without control characters. */
-static bool is_plain_name(const char *name)
-{
-    const unsigned char *at = (const unsigned char *)name;
-    while (*at) {
-        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
-        if (bytes == 0 || *at < 0x20 || *at == 0x7f)
-            return false;
-        at += bytes;
-    }
-    return true;
-}
 
 static void count_skipped(struct listing *listing, enum skip_reason reason, const char *relative)
 {
@@ -191,7 +177,7 @@ static int visit_entry(void *context, const struct io_entry *entry)
         listing->source->ignored_count++;
         return 0;
     }
-    if (!is_plain_name(entry->name))
+    if (!name_is_plain(entry->name))
         return reject_file_name(listing, relative);
     return entry->kind == IO_ENTRY_FOLDER ? visit_folder(folder, entry->name, relative)
                                           : visit_file(folder, entry, relative);

@@ -4,6 +4,7 @@
 #include "convert/source/file_names.h"
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "image/pipeline/check.h"
 
 #include <ctype.h>
@@ -11,6 +12,14 @@
 #include <fnmatch.h>
 #include <string.h>
 #include <strings.h>
+
+bool name_is_one_of(const char *name, const char *const *names)
+{
+    for (; *names; names++)
+        if (strcasecmp(name, *names) == 0)
+            return true;
+    return false;
+}
 
 bool name_is_hidden(const char *name)
 {
@@ -23,13 +32,21 @@ bool name_is_hidden(const char *name)
                                         "System Volume Information",
                                         "lost+found",
                                         "@eaDir",
-                                        "__pycache__"};
-    if (name[0] == '.')
-        return true;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
-            return true;
-    return false;
+                                        "__pycache__",
+                                        NULL};
+    return name[0] == '.' || name_is_one_of(name, names);
+}
+
+bool name_is_plain(const char *name)
+{
+    const unsigned char *at = (const unsigned char *)name;
+    while (*at) {
+        size_t bytes = utf8_sequence_bytes(at, strnlen((const char *)at, 4));
+        if (bytes == 0 || *at < 0x20 || *at == 0x7f)
+            return false;
+        at += bytes;
+    }
+    return true;
 }
 
 bool name_is_reserved(const char *name)
@@ -53,6 +70,13 @@ bool name_is_readme(const char *name, bool txt_is_data)
                 return !txt_is_data || strcmp(ends[end], ".txt") != 0;
     }
     return false;
+}
+
+bool name_is_split(const char *name)
+{
+    static const char *const names[] = {"train", "training", "val",     "valid", "validation",
+                                        "dev",   "test",     "testing", NULL};
+    return name_is_one_of(name, names);
 }
 
 bool name_is_ignored(const struct convert_options *options, const char *relative)
@@ -118,14 +142,14 @@ bool extension_is_field(const struct convert_options *options, const char *exten
     return is_image_extension(extension);
 }
 
-bool name_is_split(const char *name)
+/* file.txt~ is part of CIFAR-100, whose other files have names that say less: train, test, meta. */
+static bool is_cifar_pickle(const char *name)
 {
-    static const char *const names[] = {"train",      "training", "val",  "valid",
-                                        "validation", "dev",      "test", "testing"};
+    static const char *const names[] = {"batches.meta", "test_batch", "file.txt~"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (strcmp(name, names[i]) == 0)
             return true;
-    return false;
+    return strncmp(name, "data_batch_", 11) == 0 && !strchr(name, '.');
 }
 
 /* Returns the part of a name before -NUMBER-of-NUMBER: its length. */
@@ -220,6 +244,8 @@ const char *name_unsupported_format(const struct convert_options *options, const
     name_write_extension(name, extension);
     if (is_listed_field(options, extension))
         return NULL;
+    if (is_cifar_pickle(name))
+        return "CIFAR's Python version (pickles)";
     if (strcmp(name, "dataset.json") == 0)
         return "a dataset of shards";
     if (name_is_archive(name))
@@ -247,9 +273,9 @@ bool name_is_json_lines(const char *name)
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
-bool name_is_list(const char *name)
+bool name_is_own_source(const char *name)
 {
-    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+    static const char *const ends[] = {".csv", ".tsv", ".jsonl", ".ndjson", ".npz", ".beton"};
     return ends_with_any(name, ends, sizeof ends / sizeof ends[0]);
 }
 
@@ -288,7 +314,10 @@ static const char *advice_on(const char *format)
                                "it with --ignore",
                       lines[] = "add --tokenizer if each line is a document; otherwise convert the "
                                 "list itself: it names its files; or name it metadata.jsonl, with "
-                                "a row for each file; or skip it with --ignore";
+                                "a row for each file; or skip it with --ignore",
+                      itself[] = "convert the file itself: name it as the source",
+                      folder[] = "convert a folder of nothing but these files: name it as the "
+                                 "source";
     static const struct {
         const char *format, *advice;
     } advice[] = {
@@ -303,6 +332,11 @@ static const char *advice_on(const char *format)
         {"a CSV list", list},
         {"a TSV list", list},
         {"JSON Lines", lines},
+        {"NumPy's npz", itself},
+        {"an FFCV dataset", itself},
+        {"MNIST's idx", folder},
+        {"CIFAR's Python version (pickles)",
+         "download the binary version instead: cifar-10-binary.tar.gz or cifar-100-binary.tar.gz"},
         {"TFRecord", "convert the records alone: a folder of them, or a pattern such as "
                      "'FOLDER/*.tfrecord*'; or skip them with --ignore"},
         {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},
@@ -323,10 +357,9 @@ int reject_unsupported_format(const char *path, const char *format, struct err *
     err_set(err, -ENOTSUP, "the source format is not supported");
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(
-        err,
-        "a folder of class folders, a folder of photos, a folder of splits (train, val) of "
-        "these, a list (JSON Lines, CSV, TSV), tars, zips or TFRecord files, a folder of them, MDS "
-        "shards, litdata chunks, a dataset, a .txt file or a folder of them, token files");
+        err, "photos, in class folders or with other files; COCO, Pascal VOC or YOLO; a list (JSON "
+             "Lines, CSV, TSV); arrays (NumPy, idx, CIFAR, FFCV); tars, zips, TFRecord, MDS or "
+             "litdata; a dataset; text or token files");
     err_found(err, "%s", format ? format : "a file of another type");
     const char *advice = advice_on(format);
     if (advice)

@@ -7,12 +7,18 @@
 #include "convert/options.h"
 #include "shards/format/index.h"
 
+/* Ignores case. names: ended by NULL. */
+bool name_is_one_of(const char *name, const char *const *names);
 /* Dotfiles, and names such as Thumbs.db that operating systems and tools create. */
 bool name_is_hidden(const char *name);
+/* Whether all tar readers decode the name alike: UTF-8 (RFC 3629) without control characters. */
+bool name_is_plain(const char *name);
 /* WebDataset readers skip files and folders whose names match __[^/]*__($|/). */
 bool name_is_reserved(const char *name);
 /* README, LICENSE and the like. txt_is_data: .txt files never match. */
 bool name_is_readme(const char *name, bool txt_is_data);
+/* train, val, test and the like. */
+bool name_is_split(const char *name);
 /* Whether --ignore matches. relative: path below the source. */
 bool name_is_ignored(const struct convert_options *options, const char *relative);
 /* Returns the extension within a name, after its dot: what follows the last dot, or all of a field
@@ -39,8 +45,9 @@ bool name_describes_records(const char *name);
  * of options->fields are supported. */
 const char *name_unsupported_format(const struct convert_options *options, const char *name);
 bool name_is_json_lines(const char *name); /* .jsonl and .ndjson */
-/* .csv, .tsv, .jsonl and .ndjson: unsupported only among the files of a folder. */
-bool name_is_list(const char *name);
+/* Lists (.csv, .tsv, .jsonl, .ndjson), .npz and .beton: unsupported only among the files of a
+ * folder. */
+bool name_is_own_source(const char *name);
 /* Compressed tars and zips, by their names. */
 bool name_is_archive(const char *name);
 bool name_is_tar_or_archive(const char *name);

@@ -15,9 +15,11 @@
 
 /* The first match wins. */
 static const struct source_ops *const SOURCES[] = {
-    &source_tfrecord_ops, &source_mds_ops,    &source_litdata_ops, &source_archive_ops,
-    &source_shards_ops,   &source_tokens_ops, &source_table_ops,   &source_text_ops,
-    &source_classes_ops,  &source_files_ops,
+    &source_numpy_ops, /* before archives: an .npz file is a zip */
+    &source_tfrecord_ops, &source_mds_ops,   &source_litdata_ops, &source_archive_ops,
+    &source_shards_ops,   &source_coco_ops,  &source_voc_ops,     &source_yolo_ops,
+    &source_tokens_ops,   &source_table_ops, &source_idx_ops,     &source_cifar_ops,
+    &source_beton_ops,    &source_text_ops,  &source_classes_ops, &source_files_ops,
 };
 
 const struct source_ops *source_find(const struct source_layout *layout)
@@ -42,6 +44,23 @@ static int add_index_fields(struct source *source, struct err *err)
         status = index_fields_add(&source->index_fields, options->index_fields.items[i],
                                   options->store, err);
     return status;
+}
+
+int source_add_split(struct convert_options *options, const char *name, struct err *err)
+{
+    if (options->splits_count == CONVERT_SPLITS_MAX ||
+        strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX) {
+        err_set(err, -EINVAL, "the splits of the source cannot be used");
+        err_at(err, options->source, ERR_NO_OFFSET);
+        err_expected(err, "at most %d splits, with names of at most %d bytes", CONVERT_SPLITS_MAX,
+                     CONVERT_SPLIT_NAME_BYTES_MAX - 1);
+        err_found(err, "\"%.150s\"", name);
+        return -EINVAL;
+    }
+    struct convert_split *split = &options->splits[options->splits_count++];
+    *split = (struct convert_split){.fraction = 0};
+    strcpy(split->name, name);
+    return 0;
 }
 
 int source_open(struct io *io, const struct convert_options *options, const struct source_ops *ops,

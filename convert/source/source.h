@@ -40,6 +40,11 @@ struct source_layout {
     bool has_tfrecords, has_mds, has_chunks; /* record files, which are not other files */
     bool has_tokenizer;                      /* --tokenizer was given */
     bool has_tokens;                         /* token files (tokens_detect), and nothing else */
+    bool has_coco, has_voc, has_yolo; /* a folder of images with annotations in this layout */
+    /* Files that array_format_of_name (array_names.h) knows, which are other files too: bit i for
+     * format i; and whether there are any but those. */
+    unsigned array_formats;
+    bool has_other_than_arrays;
 };
 
 /* Immutable once open; usable from any thread. */
@@ -104,6 +109,9 @@ struct source_ops {
 
     /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
     bool (*probe)(const struct source_layout *layout);
+    /* Optional: adds the splits that files or arrays state by their names or content, if there are
+     * any, to options (source_add_split). No split folders. Blocks. */
+    int (*find_splits)(struct io *io, struct convert_options *options, struct err *err);
     /* Lists the items of options->source in an order that depends only on the input, and sets the
      * fields of source. Logs skipped files. Returns -EINTR soon after *options->stop is set. May
      * block and use options->workers threads. close is called even after a failure. */
@@ -131,8 +139,9 @@ struct source_ops {
 };
 
 extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
-    source_mds_ops, source_litdata_ops, source_table_ops, source_text_ops, source_tokens_ops,
-    source_classes_ops, source_files_ops;
+    source_mds_ops, source_litdata_ops, source_coco_ops, source_voc_ops, source_yolo_ops,
+    source_table_ops, source_numpy_ops, source_beton_ops, source_idx_ops, source_cifar_ops,
+    source_text_ops, source_tokens_ops, source_classes_ops, source_files_ops;
 
 /* Chooses the source from the names on the first two levels of options->source. Adds split folders
  * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
@@ -140,6 +149,8 @@ extern const struct source_ops source_archive_ops, source_shards_ops, source_tfr
  * options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
+/* Adds a split that the source has, with fraction 0. -EINVAL: too many, or too long a name. */
+int source_add_split(struct convert_options *options, const char *name, struct err *err);
 /* Returns the first match in the table, or NULL. */
 const struct source_ops *source_find(const struct source_layout *layout);
 
@@ -197,7 +208,8 @@ static inline bool source_layout_has_records(const struct source_layout *layout)
            !layout->has_metadata;
 }
 
-/* Splits from --split have nonzero fractions. */
+/* Whether the source has splits of its own: split folders or lists. Those from --split have nonzero
+ * fractions. */
 static inline bool source_has_split_folders(const struct convert_options *options)
 {
     return options->splits_count > 0 && options->splits[0].fraction == 0;

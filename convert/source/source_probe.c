@@ -4,6 +4,10 @@
  *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
  *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
+ *     ROOT/a.npy                      NumPy; also a.npz
+ *     a.beton                         FFCV
+ *     ROOT/train-images-idx3-ubyte    MNIST's idx
+ *     ROOT/data_batch_1.bin           CIFAR
  *     ROOT/a.txt                      text; with a tokenizer also a.jsonl, ROOT/a.jsonl
  *     a.bin, ROOT/a.bin               tokens, if the content is
  *     ROOT/CLASS/photos               class folders
@@ -11,8 +15,12 @@
  *     ROOT/metadata.csv               files with a row each
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
+ *     ROOT/annotations                COCO
+ *     ROOT/{Annotations,JPEGImages}   Pascal VOC
+ *     ROOT/{images,labels}            YOLO; also ROOT/{train,val,...}/{images,labels}
  */
 #include "convert/source/archive_paths.h"
+#include "convert/source/array_names.h"
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
@@ -83,6 +91,11 @@ static int summarize_entry(void *context, const struct io_entry *entry)
         summary->layout.has_metadata = true;
         return 0;
     }
+    enum array_format array_format = array_format_of_name(summary->options, name);
+    if (array_format != ARRAY_FORMAT_NONE)
+        summary->layout.array_formats |= 1U << array_format;
+    else
+        summary->layout.has_other_than_arrays = true;
     if (name_describes_records(name)) {
         summary->describes_records = true;
         return 0;
@@ -133,29 +146,27 @@ static int recognize_tokens(const struct probe *probe, struct folder_summary *su
     return status;
 }
 
-static const char *recognize_dataset(const struct folder_summary *summary)
+/* Recognizes images with annotations by the names of folders. */
+static void recognize_dataset(struct folder_summary *summary)
 {
-    if (summary->layout.has_metadata)
-        return NULL;
-    if (has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages"))
-        return "a Pascal VOC dataset";
-    if (has_folder(summary, "annotations"))
-        return "a COCO dataset";
-    if (has_folder(summary, "images") && has_folder(summary, "labels"))
-        return "a YOLO dataset";
-    return NULL;
+    struct source_layout *layout = &summary->layout;
+    if (layout->has_metadata)
+        return;
+    layout->has_voc = has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages");
+    layout->has_coco = has_folder(summary, "annotations");
+    layout->has_yolo = has_folder(summary, "images") && has_folder(summary, "labels") &&
+                       !layout->has_voc && !layout->has_coco;
 }
 
-static int reject_layout(const struct probe *probe, const char *relative, const char *layout)
+/* A dataset with annotations in a folder of the source. */
+static int reject_nested(const struct probe *probe, const char *relative, const char *layout)
 {
-    char path[IO_PATH_BYTES_MAX];
-    if (io_join_path(*relative ? probe->options->source : "",
-                     *relative ? relative : probe->options->source, path, NULL))
-        snprintf(path, sizeof path, "%s", relative);
-    reject_unsupported_format(path, layout, probe->err);
-    err_advise(probe->err, "sort its photos into class folders first, or add --split-folders no if "
-                           "these folders are classes");
-    return -ENOTSUP;
+    err_set(probe->err, -EINVAL, "%s is in a folder of the source", layout);
+    err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
+    err_found(probe->err, "%.200s", relative);
+    err_advise(probe->err, "convert it by itself: `millrace convert dataset %.80s/%.50s DST`",
+               probe->options->source, relative);
+    return -EINVAL;
 }
 
 /* The caller deinits summary->folders. */
@@ -176,15 +187,20 @@ static int summarize(const struct probe *probe, const char *relative,
     if (!status)
         status = recognize_tokens(probe, summary);
     if (!status && summary->unsupported_format && !probe->options->tokenizer &&
-        !summary->layout.has_metadata && !source_layout_has_shards(&summary->layout) &&
+        !summary->layout.has_metadata && !array_layout_is(&summary->layout, ARRAY_FORMAT_IDX) &&
+        !source_layout_has_shards(&summary->layout) &&
         !source_layout_has_archives(&summary->layout) &&
         !source_layout_has_records(&summary->layout))
         status = reject_unsupported_format(summary->unsupported_file, summary->unsupported_format,
                                            probe->err);
-    const char *layout = recognize_dataset(summary);
-    if (!status && layout && probe->options->split_folders == CONVERT_SPLIT_FOLDERS_AUTO)
-        status = reject_layout(probe, relative, layout);
-    return status;
+    if (status || probe->options->tokenizer ||
+        probe->options->split_folders != CONVERT_SPLIT_FOLDERS_AUTO)
+        return status;
+    recognize_dataset(summary);
+    if (*relative && (summary->layout.has_coco || summary->layout.has_voc))
+        return reject_nested(probe, relative,
+                             summary->layout.has_coco ? "a COCO dataset" : "a Pascal VOC dataset");
+    return 0;
 }
 
 static int reject_folders(const struct probe *probe, const char *what, const char *found,
@@ -226,54 +242,53 @@ static int reject_mixed_folders(const struct probe *probe, const struct folder_s
                           advice);
 }
 
-static int add_split(const struct probe *probe, const char *name)
-{
-    struct convert_options *options = probe->options;
-    if (options->splits_count == CONVERT_SPLITS_MAX || strlen(name) >= CONVERT_SPLIT_NAME_BYTES_MAX)
-        return reject_folders(probe, "the split folders cannot be used", name,
-                              "use at most 16 splits, with names of at most 63 bytes");
-    struct convert_split *split = &options->splits[options->splits_count++];
-    *split = (struct convert_split){.fraction = 0};
-    strcpy(split->name, name);
-    return 0;
-}
-
 /* Adds all folders of the root as splits. They must be of the same kind. */
 static int add_splits(const struct probe *probe, const struct folder_summary *root,
                       const struct source_ops **ret_ops)
 {
     const char *name = root->folders.data, *flat_folder = NULL, *class_parent = NULL,
                *text_folder = NULL;
-    uint32_t metadata_count = 0;
+    uint32_t metadata_count = 0, yolo_count = 0;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
         struct folder_summary child;
         status = summarize(probe, name, &child);
         metadata_count += child.layout.has_metadata;
+        yolo_count += child.layout.has_yolo;
         if (child.folders_count > 0)
             class_parent = name;
         else
             flat_folder = name;
         ops = source_find(&child.layout);
-        if (ops->is_stream || ops->is_ordered)
+        if (ops->is_stream || ops->is_ordered || ops->find_splits)
             text_folder = name;
         str_deinit(&child.folders);
         if (!status)
-            status = add_split(probe, name);
+            status = source_add_split(probe->options, name, probe->err);
     }
     if (status)
         return status;
+    if (yolo_count == root->folders_count) {
+        probe->options->splits_count = 0;
+        *ret_ops = &source_yolo_ops;
+        return 0;
+    }
+    if (yolo_count > 0)
+        return reject_folders(probe, "only some of the split folders have images and labels",
+                              root->folders.data,
+                              "leave out the other folders with --ignore, or add --split-folders "
+                              "no if the folders are classes");
     char found[ERR_TEXT_BYTES_MAX], advice[ERR_TEXT_BYTES_MAX];
     snprintf(
         advice, sizeof advice,
         "convert each one separately, for example `millrace convert dataset %.80s/%.50s DST/%.50s`",
         probe->options->source, root->folders.data, root->folders.data);
     if (text_folder || probe->options->tokenizer)
-        return reject_folders(
-            probe,
-            "the split folders contain text, tars or records; convert them one folder at a time",
-            text_folder ? text_folder : root->folders.data, advice);
+        return reject_folders(probe,
+                              "the split folders contain text, tars, records or arrays; convert "
+                              "them one folder at a time",
+                              text_folder ? text_folder : root->folders.data, advice);
     if (metadata_count > 0) {
         *ret_ops = &source_table_ops; /* names a folder without metadata */
         return 0;
@@ -323,6 +338,10 @@ static int choose_source(const struct probe *probe, const struct folder_summary 
         return reject_both_splits(probe, root);
     if (splits)
         return add_splits(probe, root, ret_ops);
+    if (root->layout.has_coco && root->layout.has_voc)
+        return reject_folders(probe, "the source may be a COCO or a Pascal VOC dataset",
+                              "the folders annotations, Annotations and JPEGImages",
+                              "add --ignore annotations or --ignore Annotations");
     *ret_ops = source_find(&root->layout);
     return *ret_ops == &source_classes_ops && mode == CONVERT_SPLIT_FOLDERS_AUTO
                ? reject_mixed_folders(probe, root)
@@ -347,9 +366,9 @@ static int choose_file_source(const struct probe *probe, const struct source_ops
         return status;
     }
     const char *format = name_unsupported_format(options, options->source);
-    bool is_list = format && name_is_list(options->source);
+    bool is_own = format && name_is_own_source(options->source);
     *ret_ops = source_find(&layout);
-    if (format && !is_list && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
+    if (format && !is_own && !name_is_archive(options->source) && *ret_ops != &source_shards_ops &&
         *ret_ops != &source_tfrecord_ops)
         *ret_ops = NULL;
     if (!*ret_ops && !format && head.bytes > 0 && head.data[0] == '[')
@@ -393,7 +412,7 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
 
 static int reject_option(const struct probe *probe, const char *option)
 {
-    err_set(probe->err, -EINVAL, "%s is not for lists and records", option);
+    err_set(probe->err, -EINVAL, "%s is not for lists, records and arrays", option);
     err_at(probe->err, probe->options->source, ERR_NO_OFFSET);
     err_advise(probe->err, "map columns to fields with --column NAME=FIELD");
     return -EINVAL;
@@ -409,8 +428,8 @@ static int check_columns(const struct probe *probe, const struct source_ops *ops
     return options->columns.count == 0 || ops->has_columns || ops == &source_text_ops
                ? 0
                : reject_folders(
-                     probe, "--column is for lists and records", "a source without columns",
-                     "use it with a CSV, TSV, JSON Lines or TFRecord file, or with a "
+                     probe, "--column is for lists, records and arrays", "a source without columns",
+                     "use it with a CSV, TSV, JSON Lines, TFRecord or NumPy file, or with a "
                      "folder of MDS shards or litdata chunks, or one with metadata.csv or "
                      "metadata.jsonl");
 }
@@ -448,11 +467,24 @@ static int choose(const struct probe *probe, const struct source_ops **ret_ops)
     return status;
 }
 
+static int find_splits(const struct probe *probe, const struct source_ops *ops)
+{
+    struct convert_options *options = probe->options;
+    uint32_t given = options->splits_count;
+    int status = ops->find_splits(probe->io, options, probe->err);
+    return !status && given > 0 && options->splits_count > given
+               ? reject_folders(probe, "--split cannot be used with a source that has splits",
+                                options->splits[given].name, "remove --split")
+               : status;
+}
+
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
     int status = choose(&probe, ret_ops);
+    if (!status && (*ret_ops)->find_splits)
+        status = find_splits(&probe, *ret_ops);
     if (!status && (*ret_ops)->is_ordered && !options->shuffle)
         options->keep_order = true;
     if (!status)

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "convert/source/file_names.h"
+#include "convert/source/sample_key.h"
 #include "image/formats/pixels.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
@@ -20,26 +21,11 @@ void table_sampler_deinit(struct table_sampler *sampler)
     str_deinit(&sampler->listed.data);
 }
 
-/* Returns the next part of a path that is not empty, "." or ".."; NULL: none. */
-static const char *next_part(const char **path, size_t *ret_bytes)
-{
-    for (;;) {
-        const char *part = *path + strspn(*path, "/");
-        *ret_bytes = strcspn(part, "/");
-        *path = part + *ret_bytes;
-        if (*ret_bytes == 0)
-            return NULL;
-        bool is_dots = strspn(part, ".") == *ret_bytes && *ret_bytes <= 2;
-        if (!is_dots)
-            return part;
-    }
-}
-
 uint64_t table_path_hash(const char *path)
 {
     char normalized[COLUMN_TEXT_BYTES_MAX];
     size_t at = 0, bytes;
-    for (const char *part; (part = next_part(&path, &bytes));) {
+    for (const char *part; (part = path_next_part(&path, &bytes));) {
         if (at + bytes + 2 > sizeof normalized)
             return 0; /* longer than the path of any file */
         memcpy(normalized + at, part, bytes);
@@ -49,41 +35,16 @@ uint64_t table_path_hash(const char *path)
     return hash_64(normalized, at);
 }
 
-static int reject_key(const struct column *column, const char *text, const char *expected,
-                      struct err *err)
+int table_make_key(const struct column *column, const char *text, char key[SHARD_KEY_BYTES_MAX],
+                   struct err *err)
 {
+    const char *expected = sample_key_make(text, column_is_file(column), key);
+    if (!expected)
+        return 0;
     err_set(err, -EBADMSG, "column \"%.100s\" gives no valid key", column->name);
     err_expected(err, "%s", expected);
     err_found(err, "\"%.150s\"", text);
     return -EBADMSG;
-}
-
-int table_make_key(const struct column *column, const char *text, char key[SHARD_KEY_BYTES_MAX],
-                   struct err *err)
-{
-    size_t at = 0, base = 0, bytes;
-    const char *path = text;
-    for (const char *part; (part = next_part(&path, &bytes));) {
-        if (at + bytes + 2 > SHARD_KEY_BYTES_MAX)
-            return reject_key(column, text, "at most 1023 bytes", err);
-        if (at > 0) {
-            key[at] = '\0';
-            if (name_is_reserved(key + base))
-                return reject_key(column, text, "no folder such as __x__, which readers skip", err);
-            key[at++] = '/';
-        }
-        base = at;
-        memcpy(key + at, part, bytes);
-        at += bytes;
-    }
-    key[at] = '\0';
-    char *dot = column_is_file(column) ? strrchr(key + base, '.') : NULL;
-    if (dot)
-        *dot = '\0';
-    for (char *c = key + base; *c; c++)
-        if (*c == '.' || *c == ' ')
-            *c = '_';
-    return key[base] ? 0 : reject_key(column, text, "a name", err);
 }
 
 static bool has_field(const struct source_sample *sample, const char *extension)

@@ -1,6 +1,6 @@
 /*
- * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence. Encodes
- * palette images.
+ * png — decodes PNG files to pixels, using libspng. See pixels.h for the calling sequence. Also
+ * encodes pixels and palette images.
  *
  * Gray of up to 8 bits becomes one channel, everything else RGB; 16-bit samples keep the upper 8
  * bits. An eXIf chunk is used only if it precedes the image data. Decoding stops after the
@@ -45,6 +45,12 @@ struct png_traits {
 };
 int png_probe(const void *data, size_t bytes,
               struct png_traits *ret_traits); /* -EBADMSG, -ENOMEM */
+
+/* Appends a file with these pixels to out. channels: 1 (gray) or 3 (RGB); rows are consecutive. The
+ * bytes depend only on the pixels and on the versions of libspng and zlib. -EBADMSG: the size
+ * exceeds the limits of pixels.h; -ENOMEM. path: for messages. */
+int png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, uint32_t channels,
+               const char *path, struct str *out, struct err *err);
 
 /* Encodes rows of palette indexes below colors_count (1..256), one byte each, as a PNG; appends it
  * to out. rgba: of each index. The same input and zlib give the same bytes. */

@@ -67,12 +67,15 @@ static int unsupported_array(struct err *err, const char *path, const char *what
     return -ENOTSUP;
 }
 
-static bool find_dtype(const struct npy_header *header, enum dtype *ret_dtype)
+bool npy_find_dtype(const struct npy_header *header, enum dtype *ret_dtype, bool *ret_is_big_endian)
 {
-    for (size_t i = 0; i < DESCRS_COUNT; i++) {
-        size_t bytes = strlen(descrs[i].text);
-        if (bytes == header->dtype_bytes && memcmp(descrs[i].text, header->dtype, bytes) == 0) {
+    for (size_t i = 0; i < DESCRS_COUNT && header->dtype_bytes == 3; i++) {
+        const char *text = descrs[i].text;
+        bool is_big_endian = text[0] == '<' && header->dtype[0] == '>';
+        if (memcmp(text + 1, header->dtype + 1, 2) == 0 &&
+            (is_big_endian || header->dtype[0] == text[0])) {
             *ret_dtype = descrs[i].dtype;
+            *ret_is_big_endian = is_big_endian;
             return true;
         }
     }
@@ -96,7 +99,8 @@ int npy_decode_array(const uint8_t *bytes, size_t count_bytes, uint64_t file_byt
         return status;
     struct npy npy = {
         .rank = header.rank, .count = header.elements_count, .header_bytes = header.header_bytes};
-    if (!find_dtype(&header, &npy.dtype))
+    bool is_big_endian;
+    if (!npy_find_dtype(&header, &npy.dtype, &is_big_endian) || is_big_endian)
         return unsupported_array(err, path, "dtype of an .npy file is not supported",
                                  "a little-endian number");
     if (header.is_fortran)

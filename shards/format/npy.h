@@ -37,5 +37,10 @@ int npy_decode_header(const uint8_t *bytes, size_t count_bytes, uint64_t file_by
                       const char *path, struct npy *ret_npy, struct err *err);
 /* False: NumPy has no such type. */
 bool npy_has_dtype(enum dtype dtype);
+/* Finds the dtype of a header (npy_header.h), in either byte order. False: it is none of enum
+ * dtype. */
+struct npy_header;
+bool npy_find_dtype(const struct npy_header *header, enum dtype *ret_dtype,
+                    bool *ret_is_big_endian);
 
 #endif

@@ -100,8 +100,6 @@ static struct required_fields find_required(const struct verification *v,
         require_field(&required, dataset->fields[f]);
     for (uint32_t f = 0; !dataset && f < fields; f++)
         require_field(&required, shard_index_extension(index, f));
-    if (dataset && dataset->classes_count > 0)
-        require_field(&required, label_field);
     for (uint32_t f = 0; f < fields; f++) {
         const char *name = shard_index_extension(index, f);
         if (dataset && !dataset_has_field(dataset, name, strlen(name)))

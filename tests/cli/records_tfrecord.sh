@@ -102,7 +102,7 @@ columns_become_fields_keys_and_classes() {
   same "$(status_of millrace convert dataset records bad --column image/object/bbox/xmin=x:float --column image/height=h:int)" 1
   contains "$(cat errors)" 'expected a finite number, found an array'
   same "$(status_of millrace convert dataset records bad --fields jpg)" 2
-  contains "$(cat errors)" "--fields is not for lists and records"
+  contains "$(cat errors)" "--fields is not for lists, records and arrays"
   [[ ! -e bad ]]
 }
 

@@ -144,7 +144,7 @@ samples_unusable_for_training_are_named_and_counted() {
   same "$(status_of millrace verify mixed.tar)" 0 "$(cat out)"
 }
 
-a_dataset_that_names_classes_needs_a_label_in_each_sample() {
+a_dataset_with_labels_needs_one_in_each_sample() {
   need_python
   class_shards 0 1
   "$python" -c 'import json
@@ -160,6 +160,8 @@ json.dump(d, open("classes/dataset.json", "w"))'
   same "$(status_of millrace verify bare)" 0
   chmod u+w bare/dataset.json
   sed -i 's/"classes":\[\]/"classes":["a"]/' bare/dataset.json
+  same "$(status_of millrace verify bare)" 0 "classes may be those of boxes"
+  sed -i 's/"fields":\["jpg"\]/"fields":["cls","jpg"]/' bare/dataset.json
   same "$(status_of millrace verify bare --json)" 1
   same "$(json 'd["bad_by_kind"]' out)" "{'label': 2}"
 }
@@ -311,7 +313,7 @@ an_existing_output_is_kept_unless_forced() {
 
 run_cases an_intact_dataset_passes a_flipped_bit_anywhere_is_found a_bad_member_is_named_with_sample_and_offset \
   a_truncated_grown_or_missing_shard_is_bad an_undecodable_jpeg_with_valid_checksums_is_named \
-  samples_unusable_for_training_are_named_and_counted a_dataset_that_names_classes_needs_a_label_in_each_sample \
+  samples_unusable_for_training_are_named_and_counted a_dataset_with_labels_needs_one_in_each_sample \
   truncated_images_are_found_by_decoding \
   verify_loader_and_inspect_accept_the_same_class_numbers unreadable_samples_are_skipped_on_request \
   inspect_names_a_dataset_the_same_with_and_without_a_page inspect_identifies_a_path \

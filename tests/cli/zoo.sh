@@ -123,6 +123,18 @@ a_list_among_photos() { photo in/a.jpg; text in/b.csv; refuses b.csv; }
 parquet() { text in/a.parquet; refuses Parquet "JSON Lines"; }
 an_html_page_named_tar() { mkdir in; printf '<html>404</html>' >in/a.tar; refuses a.tar; }
 
+# ---- Arrays. ----
+idx_files() {
+  mkdir in
+  printf '\0\0\10\3\0\0\0\2\0\0\0\2\0\0\0\3%s' 123456abcdef >in/train-images-idx3-ubyte
+  printf '\0\0\10\1\0\0\0\2\7\0' >in/train-labels-idx1-ubyte
+  gives 00000000.cls 00000000.png 00000001.cls 00000001.png
+  content 00000000.cls 7
+}
+a_compressed_idx_file() { text in/train-images-idx3-ubyte.gz; refuses "gunzip -k"; }
+pickles_of_cifar() { text in/data_batch_1 in/batches.meta; refuses "download the binary version"; }
+an_npz_file_among_photos() { photo in/a.jpg; text in/b.npz; refuses b.npz "convert the file itself"; }
+
 run_cases flat_photos nested_photos class_folders class_names_with_spaces_and_accents capital_extensions dots_and_spaces_in_names \
   names_that_collide_without_dots names_that_differ_by_case a_leading_minus newline_in_a_name a_name_that_is_not_utf8 \
   two_images_of_a_sample_in_a_class an_empty_class only_empty_classes an_empty_folder a_missing_source hidden_files \
@@ -134,4 +146,4 @@ run_cases flat_photos nested_photos class_folders class_names_with_spaces_and_ac
   a_list_with_a_missing_file a_list_without_a_header a_list_that_leaves_its_folder rows_of_json a_cut_row_of_json \
   a_json_array hugging_face_metadata a_tar a_tar_with_leading_dots a_tar_with_parent_folders a_tar_with_an_absolute_name \
   a_tar_that_ends_early a_tar_with_fields_apart a_compressed_tar tars_among_photos a_list_among_photos parquet \
-  an_html_page_named_tar
+  an_html_page_named_tar idx_files a_compressed_idx_file pickles_of_cifar an_npz_file_among_photos

@@ -176,7 +176,7 @@ static void other_kinds_are_refused_with_what_is_accepted(void **state)
     struct fixture *fixture = *state;
     write_source(fixture, "a.parquet", "x", 1);
     assert_int_equal(convert(fixture), -ENOTSUP);
-    assert_non_null(strstr(fixture->err.expected, "folder of class folders"));
+    assert_non_null(strstr(fixture->err.expected, "photos, in class folders"));
     char path[TEST_PATH_BYTES_MAX + 64];
     snprintf(path, sizeof path, "%s/a.parquet", fixture->source);
     fixture->options.source = path;

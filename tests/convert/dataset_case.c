@@ -157,3 +157,19 @@ void set_train_val_splits(struct fixture *fixture)
     fixture->options.splits[0] = (struct convert_split){"train", 0.8};
     fixture->options.splits[1] = (struct convert_split){"val", 0.2};
 }
+
+int read_source_item(struct fixture *fixture, uint64_t position, struct err *err,
+                     struct source *source)
+{
+    struct source_reader reader = {0};
+    struct source_item item;
+    struct source_sample *sample = calloc(1, sizeof *sample);
+    assert_non_null(sample);
+    source_describe(source, position, &item);
+    assert_ok(source_reader_open(source, fixture->io, &reader, err), err);
+    int status = source->ops->read(&reader, &item, sample, err);
+    source_reader_close(&reader);
+    str_deinit(&sample->data);
+    free(sample);
+    return status;
+}

@@ -5,6 +5,7 @@
 #define MILLRACE_TESTS_CONVERT_DATASET_CASE_H
 
 #include "convert/dataset/dataset.h"
+#include "convert/source/source.h"
 #include "shards/dataset/dataset.h"
 #include "tests/support/test.h"
 
@@ -51,5 +52,8 @@ void copy_target(const struct fixture *fixture, const char *copy);
 void assert_target_equals(const struct fixture *fixture, const char *copy);
 /* Sets options to the splits train (0.8) and val (0.2). */
 void set_train_val_splits(struct fixture *fixture);
+/* Reads the item at a position of an open source; returns the status. */
+int read_source_item(struct fixture *fixture, uint64_t position, struct err *err,
+                     struct source *source);
 
 #endif

@@ -326,22 +326,6 @@ static void rows_span_blocks(void **state)
                          0);
 }
 
-static int read_item(struct fixture *fixture, uint64_t position, struct err *err,
-                     struct source *source)
-{
-    struct source_reader reader = {0};
-    struct source_item item;
-    struct source_sample *sample = calloc(1, sizeof *sample);
-    assert_non_null(sample);
-    source_describe(source, position, &item);
-    assert_ok(source_reader_open(source, fixture->io, &reader, err), err);
-    int status = source->ops->read(&reader, &item, sample, err);
-    source_reader_close(&reader);
-    str_deinit(&sample->data);
-    free(sample);
-    return status;
-}
-
 static void a_change_after_the_listing_is_noticed(void **state)
 {
     struct fixture *fixture = *state;
@@ -354,13 +338,13 @@ static void a_change_after_the_listing_is_noticed(void **state)
     fixture->options.keep_order = true;
     assert_ok(source_probe(fixture->io, &fixture->options, &ops, &err), &err);
     assert_ok(source_open(fixture->io, &fixture->options, ops, &source, &err), &err);
-    assert_ok(read_item(fixture, 0, &err, source), &err);
+    assert_ok(read_source_item(fixture, 0, &err, source), &err);
     write_jpeg(fixture, "1.jpg", 3);
-    assert_int_equal(read_item(fixture, 0, &err, source), -ESTALE);
+    assert_int_equal(read_source_item(fixture, 0, &err, source), -ESTALE);
     assert_contains(err.path, "1.jpg");
-    assert_ok(read_item(fixture, 1, &err, source), &err);
+    assert_ok(read_source_item(fixture, 1, &err, source), &err);
     write_list(fixture, "l.csv", "f\n2.jpg\n1.jpg\n");
-    assert_int_equal(read_item(fixture, 1, &err, source), -ESTALE);
+    assert_int_equal(read_source_item(fixture, 1, &err, source), -ESTALE);
     assert_contains(err.path, "l.csv");
     source_close(source);
 }

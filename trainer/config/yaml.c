@@ -3,11 +3,13 @@
  */
 #include "trainer/config/yaml.h"
 
+#include "base/str.h"
 #include "base/utf8.h"
 
 #include <errno.h>
 #include <libfyaml.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct yaml_walker {
@@ -87,34 +89,56 @@ static int visit_entries(const struct yaml_walker *walk, struct fy_node *list, c
     return status;
 }
 
+/* Appends the values of a sequence to texts, each with its NUL. */
+static int copy_sequence(const struct yaml_walker *walk, struct fy_node *sequence, int line,
+                         struct str *texts, size_t *ret_count)
+{
+    char text[YAML_VALUE_BYTES_MAX];
+    void *iterator = NULL;
+    struct fy_node *item;
+    size_t count = 0;
+    for (; (item = fy_node_sequence_iterate(sequence, &iterator)); count++) {
+        if (count == YAML_VALUES_MAX)
+            return reject(walk, line, "a list has too many entries");
+        int status = copy_scalar(walk, item, text);
+        if (status)
+            return status;
+        str_add(texts, text, strlen(text) + 1);
+    }
+    *ret_count = count;
+    return 0;
+}
+
+static int visit_sequence(const struct yaml_walker *walk, struct fy_node *sequence,
+                          const char *path, int line)
+{
+    struct str texts = {0};
+    struct yaml_leaf leaf = {.path = path, .line = line, .is_sequence = true};
+    int status = copy_sequence(walk, sequence, line, &texts, &leaf.values_count);
+    const char **values = status ? NULL : calloc(leaf.values_count + 1, sizeof *values);
+    if (!status && (!values || str_status(&texts)))
+        status = err_set(walk->err, -ENOMEM, "out of memory for a list");
+    const char *text = str_text(&texts);
+    for (size_t i = 0; i < leaf.values_count && !status; i++, text += strlen(text) + 1)
+        values[i] = text;
+    leaf.values = values;
+    if (!status)
+        status = walk->visit(walk->context, &leaf);
+    free(values);
+    str_deinit(&texts);
+    return status;
+}
+
 static int visit_leaf(const struct yaml_walker *walk, struct fy_node *value, const char *path,
                       int line)
 {
-    char texts[YAML_VALUES_MAX][YAML_VALUE_BYTES_MAX];
-    const char *values[YAML_VALUES_MAX];
-    struct yaml_leaf leaf = {.path = path, .line = line, .values = values, .values_count = 0};
-    if (value && fy_node_is_sequence(value)) {
-        leaf.is_sequence = true;
-        void *iterator = NULL;
-        struct fy_node *item;
-        while ((item = fy_node_sequence_iterate(value, &iterator))) {
-            if (leaf.values_count == YAML_VALUES_MAX)
-                return reject(walk, line, "a list has too many entries");
-            int status = copy_scalar(walk, item, texts[leaf.values_count]);
-            if (status)
-                return status;
-            values[leaf.values_count] = texts[leaf.values_count];
-            leaf.values_count++;
-        }
-    } else {
-        texts[0][0] = '\0';
-        int status = value ? copy_scalar(walk, value, texts[0]) : 0;
-        if (status)
-            return status;
-        values[0] = texts[0];
-        leaf.values_count = 1;
-    }
-    return walk->visit(walk->context, &leaf);
+    char text[YAML_VALUE_BYTES_MAX] = "";
+    const char *const values[] = {text};
+    const struct yaml_leaf leaf = {.path = path, .line = line, .values = values, .values_count = 1};
+    if (value && fy_node_is_sequence(value))
+        return visit_sequence(walk, value, path, line);
+    int status = value ? copy_scalar(walk, value, text) : 0;
+    return status ? status : walk->visit(walk->context, &leaf);
 }
 
 static int visit_mapping(const struct yaml_walker *walk, struct fy_node *mapping,

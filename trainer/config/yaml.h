@@ -19,7 +19,7 @@
 
 enum {
     YAML_DEPTH_MAX = 16,
-    YAML_VALUES_MAX = 16,
+    YAML_VALUES_MAX = 1 << 20,
     YAML_MAPPINGS_MAX = 1024,
     YAML_PATH_BYTES_MAX = 256,
     YAML_VALUE_BYTES_MAX = 2048 /* with the NUL */
