@@ -66,8 +66,8 @@ static void splits_come_from_data_yaml_or_from_folders(void **state)
 {
     struct fixture *fixture = *state;
     static const char *const yamls[] = {
-        "path: ../datasets/x\ntrain: images/train # c\nval: images/val\ntest:\nnames:\n  0: cat\n  "
-        "1: a dog\n",
+        ("path: ../datasets/x\ntrain: images/train # c\nval: images/val\ntest:\n"
+         "names:\n  0: cat\n  1: a dog\n"),
         "train: ../images/train/\nval: ./images/val\nnc: 2\nnames: ['cat', 'a dog']\n",
         "names: [cat, a dog]\n",
         "train: ../train/images\nval: ../val/images\nnames: [cat, a dog]\n",
