@@ -183,7 +183,7 @@ static int read_documents(struct columns *columns, uint64_t sequences, uint64_t 
 
 static int read_index(const struct index_file *file, struct token_index *index)
 {
-    uint64_t sequences, bounds;
+    uint64_t sequences = 0, bounds = 0;
     struct str ends = {0};
     int status = read_header(file, index, &sequences, &bounds);
     if (status)
