@@ -174,6 +174,31 @@ load_streams_real_photos() {
   contains "$(tail -n 2 loaded)" "$(millrace read clothes --json | sed -n 's/.*"epoch_samples_count":\([0-9]*\).*/\1 samples of \1 by/p')"
 }
 
+# The box is the whole image, so it is the whole crop, too, if it remains.
+boxes_prints_classes_and_corners() {
+  local image class n=0 images='' annotations='' categories=''
+  [[ -e photos ]] || "$RENDER_SHAPES" --count 6 --side 48 photos >/dev/null
+  mkdir -p coco/annotations coco/train
+  for class in photos/*; do
+    categories+=",{\"id\":$n,\"name\":\"${class#*/}\"}"
+    for image in "$class"/*.jpg; do
+      cp "$image" "coco/train/${class#*/}-$n.jpg"
+      images+=",{\"id\":$n,\"file_name\":\"${class#*/}-$n.jpg\",\"width\":48,\"height\":48}"
+      annotations+=",{\"id\":$n,\"image_id\":$n,\"category_id\":$((n / 6 * 6)),\"bbox\":[0,0,48,48],\"area\":2304,\"iscrowd\":0}"
+      n=$((n + 1))
+    done
+  done
+  same "$n" 42 images
+  echo "{\"images\":[${images:1}],\"annotations\":[${annotations:1}],\"categories\":[${categories:1}]}" >coco/annotations/instances_train.json
+  millrace convert dataset coco boxes-shards --quiet >/dev/null
+  build boxes
+  ./boxes boxes-shards >boxes.txt
+  [[ $(wc -l <boxes.txt) -gt 30 ]] || fail "few boxes remain"
+  ! grep -vE '^([a-z]+)-[0-9]+  \1  0\.0 0\.0 224\.0 224\.0$' boxes.txt || fail "wrong classes or corners"
+  same "$(status_of ./boxes absent)" 1
+  one_line errors
+}
+
 save_resumes_and_loads_any_parts() {
   build save
   same "$(./save heat 5)" "step 30 loaded in 5 parts: bit-identical"
@@ -265,4 +290,5 @@ run_cases public_headers_compile_in_c_and_cplusplus a_cplusplus_program_links a_
   the_shared_library_exports_what_its_headers_declare \
   the_static_library_exports_no_other_names it_links_neither_mpi_nor_the_trainer the_library_injects_no_faults \
   it_neither_prints_nor_exits_nor_handles_signals load_streams_the_order_of_read load_streams_real_photos \
+  boxes_prints_classes_and_corners \
   save_resumes_and_loads_any_parts any_number_of_ranks_resumes_a_collective_save the_library_of_ranks_exports_its_header_and_links_mpi a_program_with_clashing_names_links_statically cmake_finds_the_package manual_pages_and_completions_are_installed
