@@ -33,6 +33,13 @@ enum convert_split_folders {
     CONVERT_SPLIT_FOLDERS_NO,  /* all folders are classes */
 };
 
+/* The form of the output. */
+enum convert_format {
+    CONVERT_FORMAT_SHARDS,
+    CONVERT_FORMAT_TAR,    /* tars without an index, and dataset.json */
+    CONVERT_FORMAT_FOLDER, /* a file for each field (convert/dataset/export_folder.h) */
+};
+
 enum { CONVERT_SPLITS_MAX = 16, CONVERT_SPLIT_NAME_BYTES_MAX = 64 };
 
 struct convert_split {
@@ -48,6 +55,7 @@ struct convert_string_list {
 
 struct convert_options {
     const char *source, *target;
+    enum convert_format format;
     uint64_t shard_bytes;   /* 0: 256 MiB */
     uint64_t shard_samples; /* 0: no limit */
     enum convert_jpeg jpeg;

@@ -155,6 +155,9 @@ struct io_transaction_options {
     /* A folder's last file, created when all others are finalized; without it, readers reject the
      * folder. Required to commit a folder. */
     const char *commit_record;
+    /* For a folder of many small files: they become durable together in the commit, instead of each
+     * when it is finalized. Not with resume. */
+    bool syncs_at_commit;
     const char *owner_id; /* part of temporary names, for sweeps; NULL: "0" */
     uint64_t attempt;     /* part of temporary names */
     enum io_resume resume;

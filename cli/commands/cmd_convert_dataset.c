@@ -7,6 +7,7 @@
 #include "cli/core/storage.h"
 #include "cli/verbs/verbs.h"
 #include "convert/dataset/dataset.h"
+#include "convert/dataset/export_folder.h"
 #include "convert/source/standard_input.h"
 #include "io/file_util.h"
 
@@ -19,16 +20,22 @@
 struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
-    uint32_t jpeg, store, on_error, split_folders, order;
+    uint32_t format, jpeg, store, on_error, split_folders, order;
     uint64_t max_side, quality, seed, workers, vocab_size;
     bool keep_order, resume, force;
     struct option_list split, ignore, fields, columns, index_fields;
     const char *tokenizer, *vocab, *document_end, *max_errors;
 };
 
+static const char *const format_choices[] = {[CONVERT_FORMAT_SHARDS] = "shards",
+                                             [CONVERT_FORMAT_TAR] = "tar",
+                                             [CONVERT_FORMAT_FOLDER] = "folder",
+                                             NULL};
+enum { JPEG_AUTO = CONVERT_JPEG_REENCODE + 1 };
 static const char *const jpeg_choices[] = {[CONVERT_JPEG_TILE] = "tile",
                                            [CONVERT_JPEG_KEEP] = "keep",
                                            [CONVERT_JPEG_REENCODE] = "reencode",
+                                           [JPEG_AUTO] = "auto",
                                            NULL};
 static const char *const store_choices[] = {
     [CONVERT_STORE_ENCODED] = "encoded", [CONVERT_STORE_RAW] = "raw", NULL};
@@ -43,12 +50,17 @@ static const char *const on_error_choices[] = {"stop", "skip", NULL};
 
 #define AT(member) offsetof(struct convert_dataset_args, member)
 static const struct option option_rows[] = {
+    {"format", 0, OPTION_CHOICE, AT(format), NULL, "shards",
+     "shards: tars with an index; tar: tars without, for other tools; folder: a file for each "
+     "field, as CLASS/KEY.jpg if samples have a class and as KEY.jpg, KEY.txt if not",
+     format_choices},
     {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "maximum size of a shard"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
      "maximum number of samples in a shard; 0: no limit"},
-    {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "tile",
+    {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "auto",
      "tile: add restart markers losslessly, so that crops decode faster; keep: copy photos "
-     "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes",
+     "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes; "
+     "auto: tile in shards, else keep",
      jpeg_choices},
     {"store", 0, OPTION_CHOICE, AT(store), NULL, "encoded",
      "encoded: image files; raw: images decoded to PPM, to read with less CPU and more disk",
@@ -203,7 +215,8 @@ static int print_result(const struct convert_result *result, const char *target,
     jsonx_write_string(&output.json, "dataset", target);
     jsonx_write_u64(&output.json, "samples_count", result->samples_count);
     jsonx_write_u64(&output.json, "skipped_count", result->skipped_count);
-    jsonx_write_u64(&output.json, "shards_count", result->shards_count);
+    if (result->shards_count > 0)
+        jsonx_write_u64(&output.json, "shards_count", result->shards_count);
     if (result->classes_count > 0)
         jsonx_write_u64(&output.json, "classes_count", result->classes_count);
     jsonx_write_u64(&output.json, "hidden_count", result->hidden_count);
@@ -246,6 +259,14 @@ static void name_standard_input(const struct standard_input *input, struct err *
     err->path[0] = '-';
 }
 
+static enum convert_jpeg choose_jpeg(const struct convert_dataset_args *args)
+{
+    if (args->jpeg != JPEG_AUTO)
+        return (enum convert_jpeg)args->jpeg;
+    bool keeps = args->format != CONVERT_FORMAT_SHARDS && args->store == CONVERT_STORE_ENCODED;
+    return keeps ? CONVERT_JPEG_KEEP : CONVERT_JPEG_TILE;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct convert_dataset_args *args = invocation->args;
@@ -254,7 +275,8 @@ static int run(const struct invocation *invocation, struct err *err)
         .target = invocation->positional[1],
         .shard_bytes = args->shard_bytes,
         .shard_samples = args->shard_samples,
-        .jpeg = (enum convert_jpeg)args->jpeg,
+        .format = (enum convert_format)args->format,
+        .jpeg = choose_jpeg(args),
         .store = (enum convert_store)args->store,
         .max_side = (uint32_t)args->max_side,
         .quality = (uint32_t)args->quality,
@@ -304,7 +326,9 @@ static int run(const struct invocation *invocation, struct err *err)
         status = read_standard_input(io, &input, &options, err);
     if (!status) {
         progress_begin(invocation->console, "converting", PROGRESS_ITEMS);
-        status = convert_dataset(io, &options, &result, err);
+        status = options.format == CONVERT_FORMAT_FOLDER
+                     ? export_folder(io, &options, &result, err)
+                     : convert_dataset(io, &options, &result, err);
         progress_end(invocation->console);
     }
     name_standard_input(&input, err);
@@ -335,6 +359,8 @@ static const char *const examples[] = {
     "'jpg;png:height=height'",
     "millrace convert dataset photos.tar from-tar",
     "millrace convert dataset shards resharded --jpeg keep --shard-bytes 64MiB",
+    "millrace convert dataset shards tars --format tar",
+    "millrace convert dataset shards files --format folder",
     "millrace convert dataset book.txt tokens --split train=0.9,val=0.1",
     "millrace convert dataset list.jsonl documents --tokenizer bytes --column caption=txt",
     NULL,

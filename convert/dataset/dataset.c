@@ -330,6 +330,8 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     if (!status)
         status = source_probe(io, &probed, &conversion.ops, err);
     if (!status)
+        status = options_check_source(&probed, conversion.ops, err);
+    if (!status)
         status = open_conversion(&conversion, err);
     if (!status)
         status = conversion_prepare_target(&conversion, &is_complete, err);

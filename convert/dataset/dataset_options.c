@@ -53,7 +53,26 @@ int options_check(const struct convert_options *options, struct err *err)
     if (options->store == CONVERT_STORE_RAW && options->jpeg != CONVERT_JPEG_TILE)
         return reject(err, "--store raw cannot be combined with --jpeg keep or reencode",
                       "one of --store raw and --jpeg");
+    if (options->format != CONVERT_FORMAT_SHARDS && options->index_fields.count > 0)
+        return reject(err, "--index-field needs shards: tars and folders have no index",
+                      "--format shards, or no --index-field");
+    if (options->format == CONVERT_FORMAT_FOLDER && options->resume) {
+        reject(err, "--format folder cannot be resumed", "no --resume");
+        err_advise(err, "run the command again without it: it starts over");
+        return -EINVAL;
+    }
     return check_splits(options, err);
+}
+
+int options_check_source(const struct convert_options *options, const struct source_ops *ops,
+                         struct err *err)
+{
+    if (options->format == CONVERT_FORMAT_SHARDS || !ops->is_stream)
+        return 0;
+    err_set(err, -ENOTSUP, "--format is for samples, not for text");
+    err_at(err, options->source, ERR_NO_OFFSET);
+    err_advise(err, "leave out --format: shards of text are tars of NumPy files, too");
+    return -ENOTSUP;
 }
 
 static void write_splits(struct jsonx_writer *json, const struct convert_options *options,
@@ -117,6 +136,8 @@ void options_write_json(const struct source *source, int split, const uint64_t *
     struct jsonx_writer json = {.out = out};
     jsonx_begin_object(&json, NULL);
     jsonx_write_string(&json, "source_kind", source->ops->name);
+    if (options->format == CONVERT_FORMAT_TAR)
+        jsonx_write_string(&json, "format", "tar");
     jsonx_write_u64(&json, "shard_bytes",
                     options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT);
     jsonx_write_u64(&json, "shard_samples", options->shard_samples);

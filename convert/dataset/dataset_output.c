@@ -177,11 +177,17 @@ static bool find_raw_image(const void *data, size_t bytes, struct shard_raw_imag
     return true;
 }
 
+/* Plain tars have no index for rows and numbers. */
+static bool is_plain(const struct output *output)
+{
+    return output->source->options->format == CONVERT_FORMAT_TAR;
+}
+
 static int add_field(struct output *output, const struct encoded_field *field, const char *data,
                      struct err *err)
 {
     struct shard_raw_image image;
-    if (find_raw_image(data, field->bytes, &image))
+    if (!is_plain(output) && find_raw_image(data, field->bytes, &image))
         return shard_writer_add_raw_image(output->writer, field->extension, data, field->bytes,
                                           image, err);
     return shard_writer_add_field(output->writer, field->extension, data, field->bytes, err);
@@ -209,7 +215,7 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
         output_add_field_name(output, field->extension);
         status = add_field(output, field, item->encoded.data.data + field->at, err);
     }
-    if (!status)
+    if (!status && !is_plain(output))
         status = add_numbers(output, item->encoded.numbers, err);
     strcpy(output->last_key, item->item.key);
     output->source_bytes += item->item.bytes;
@@ -225,7 +231,8 @@ int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended,
         return 0;
     struct shard_writer *writer = output->writer;
     output->writer = NULL;
-    int status = shard_writer_commit(writer, &shard.summary, err);
+    int status = is_plain(output) ? shard_writer_commit_plain(writer, &shard.summary, err)
+                                  : shard_writer_commit(writer, &shard.summary, err);
     if (status)
         return status;
     shard.skipped_count = output->skipped_count;

@@ -4,7 +4,8 @@
  *
  *     begin      mkdir staging, fsync parent
  *     create, write, and finalize of each file: ftruncate, fsync, close, fsync folder
- *     commit     fsync staging, rename staging to final, fsync parent (file_commit.c)
+ *     commit     fsync staging (with syncs_at_commit: syncfs, instead of all fsyncs so far),
+ *                rename staging to final, fsync parent (file_commit.c)
  *
  * A single file is its own staging path. A resumed transaction starts from a dead writer's staging
  * path (file_resume.c); create then opens the files in it.
@@ -175,6 +176,7 @@ static int local_transaction_begin(struct io *io, const struct io_transaction_op
     transaction->temporaries = io->temporaries;
     transaction->single_file = options->single_file;
     transaction->replace = options->replace;
+    transaction->syncs_at_commit = options->syncs_at_commit;
     transaction->is_resumable = options->resume != IO_RESUME_NO;
     transaction->staging_fd = transaction->temporary = -1;
     if (options->commit_record)
@@ -398,7 +400,7 @@ static void remove_open_file(struct io_transaction *transaction, const struct io
 
 /* A failed fsync is not repeated: it may have dropped the dirty pages, and the next one would
  * falsely succeed. An interrupted fsync has dropped nothing. */
-static int truncate_and_sync(int fd, uint64_t final_bytes)
+static int truncate_and_sync(int fd, uint64_t final_bytes, bool syncs)
 {
     struct stat info;
     if (final_bytes > INT64_MAX)
@@ -407,7 +409,7 @@ static int truncate_and_sync(int fd, uint64_t final_bytes)
         return -errno;
     if ((uint64_t)info.st_size != final_bytes && LOCAL_RETRY(ftruncate(fd, (off_t)final_bytes)))
         return -errno;
-    return LOCAL_RETRY(fsync(fd)) ? -errno : 0;
+    return syncs && LOCAL_RETRY(fsync(fd)) ? -errno : 0;
 }
 
 static int local_transaction_finalize(struct io_transaction *transaction, struct io_file *file,
@@ -415,13 +417,13 @@ static int local_transaction_finalize(struct io_transaction *transaction, struct
 {
     remove_open_file(transaction, file);
     file_direct_close(file);
-    int status = truncate_and_sync(file->fd, final_bytes);
-    /* close also closes on EINTR, and the file is already durable. */
+    int status = truncate_and_sync(file->fd, final_bytes, !transaction->syncs_at_commit);
+    /* close also closes on EINTR; a sync reports what happens to the data. */
     if (close(file->fd) && !status && errno != EINTR)
         status = -errno;
     if (status) {
         status = local_error(err, status, file->path, "could not make the file durable");
-    } else if (!transaction->single_file) {
+    } else if (!transaction->single_file && !transaction->syncs_at_commit) {
         char folder[IO_PATH_BYTES_MAX];
         io_parent_path(file->path, folder);
         status = local_sync_folder(folder, err);

@@ -11,7 +11,8 @@
 /* Owner thread. */
 struct io_transaction {
     bool single_file, replace, is_joined;
-    bool is_lost; /* something is not durable: commit must fail */
+    bool syncs_at_commit; /* see io_transaction_options */
+    bool is_lost;         /* something is not durable: commit must fail */
     /* is_resumable: others may resume it if this writer dies; is_resumed: a dead one began it */
     bool is_resumable, is_resumed;
     bool has_record;    /* the commit record was created */

@@ -96,6 +96,11 @@ uint64_t shard_writer_samples(const struct shard_writer *writer);
  * on failure. */
 int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_summary,
                         struct err *err);
+/* Writes the end of the archive only, for a plain tar: index_offset is 0 in the summary, and
+ * index_crc32c the CRC of the index without checksums (struct shard, identity_crc32c). Its samples
+ * must have neither numbers nor raw images. */
+int shard_writer_commit_plain(struct shard_writer *writer, struct shard_summary *ret_summary,
+                              struct err *err);
 void shard_writer_abort(struct shard_writer *writer); /* NULL is fine */
 
 #endif

@@ -273,6 +273,18 @@ uint64_t shard_writer_samples(const struct shard_writer *writer)
     return shard_index_builder_samples(writer->builder);
 }
 
+/* Encodes the index into scratch. */
+static int encode_index(struct shard_writer *writer, bool with_crcs, uint32_t *ret_fields,
+                        uint32_t *ret_crc32c, struct err *err)
+{
+    str_clear(&writer->scratch);
+    int status =
+        shard_index_builder_encode(writer->builder, with_crcs, &writer->scratch, ret_fields, err);
+    if (!status)
+        *ret_crc32c = crc32c(0, writer->scratch.data, writer->scratch.bytes);
+    return status;
+}
+
 static int append_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
 {
     trailer->archive_end = writer->offset;
@@ -280,13 +292,10 @@ static int append_tail(struct shard_writer *writer, struct shard_trailer *traile
     if (status)
         return status;
     trailer->index_offset = writer->offset;
-    str_clear(&writer->scratch);
-    status =
-        shard_index_builder_encode(writer->builder, true, &writer->scratch, &trailer->fields, err);
+    status = encode_index(writer, true, &trailer->fields, &trailer->index_crc32c, err);
     if (status)
         return status;
     trailer->index_bytes = writer->scratch.bytes;
-    trailer->index_crc32c = crc32c(0, writer->scratch.data, writer->scratch.bytes);
     status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
     if (!status)
         status = append_padding(writer, err);
@@ -340,6 +349,27 @@ int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_s
             .index_offset = trailer.index_offset,
             .xxh3 = hash_stream_64(writer->hash),
             .index_crc32c = trailer.index_crc32c,
+        };
+    shard_writer_abort(writer);
+    return status;
+}
+
+int shard_writer_commit_plain(struct shard_writer *writer, struct shard_summary *ret_summary,
+                              struct err *err)
+{
+    uint32_t fields, crc = 0;
+    int status = append(writer, NULL, TAR_END_BYTES, err);
+    if (!status)
+        status = encode_index(writer, false, &fields, &crc, err);
+    if (!status)
+        status = flush_and_commit(writer, err);
+    if (!status)
+        *ret_summary = (struct shard_summary){
+            .samples = shard_index_builder_samples(writer->builder),
+            .file_bytes = writer->offset,
+            .field_bytes = writer->field_bytes,
+            .xxh3 = hash_stream_64(writer->hash),
+            .index_crc32c = crc,
         };
     shard_writer_abort(writer);
     return status;
