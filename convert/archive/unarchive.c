@@ -4,6 +4,7 @@
 #include "convert/archive/unarchive.h"
 
 #include "base/bytes.h"
+#include "convert/archive/zip_names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -15,7 +16,9 @@
 struct unarchive {
     struct file_blocks *blocks;
     struct archive *archive;
-    locale_t locale; /* libarchive converts names from UTF-8 to it */
+    bool is_zip;
+    struct zip_names names; /* of a zip */
+    locale_t locale;        /* libarchive converts names from UTF-8 to it */
     /* Decompressed bytes that belong to libarchive, and those of them that are read. */
     const uint8_t *data;
     size_t data_bytes, read_bytes;
@@ -103,8 +106,10 @@ int unarchive_open(struct file_blocks *blocks, enum unarchive_format format,
         unarchive_close(unarchive);
         return err_set(err, -ENOMEM, "out of memory for decompressing a file");
     }
-    int result = open_archive(unarchive, format);
-    int status = result == ARCHIVE_OK ? 0 : report(unarchive, -EBADMSG, err);
+    unarchive->is_zip = format == UNARCHIVE_ZIP;
+    int status = unarchive->is_zip ? zip_names_read(&unarchive->names, blocks, err) : 0;
+    if (!status && open_archive(unarchive, format) != ARCHIVE_OK)
+        status = report(unarchive, -EBADMSG, err);
     if (status)
         unarchive_close(unarchive);
     else
@@ -120,6 +125,7 @@ void unarchive_close(struct unarchive *unarchive)
         archive_read_free(unarchive->archive);
     if (unarchive->locale)
         freelocale(unarchive->locale);
+    zip_names_deinit(&unarchive->names);
     free(unarchive);
 }
 
@@ -147,6 +153,13 @@ static int next_entry(struct unarchive *unarchive, struct unarchive_member *memb
     member->name = archive_entry_pathname(entry);
     if (!member->name)
         return reject_member(unarchive, -EBADMSG, "", "a member of the archive has no name", err);
+    if (unarchive->is_zip && !zip_names_take(&unarchive->names, member->name)) {
+        reject_member(unarchive, -EBADMSG, member->name,
+                      "a member has another name in the zip's directory than in its local header",
+                      err);
+        err_advise(err, "test the archive with `unzip -t`, and copy or download it again");
+        return -EBADMSG;
+    }
     if (archive_entry_is_encrypted(entry))
         return reject_member(unarchive, -ENOTSUP, member->name,
                              "a member of the archive is encrypted", err);

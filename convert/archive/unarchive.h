@@ -25,7 +25,8 @@ int unarchive_open(struct file_blocks *blocks, enum unarchive_format format,
                    struct unarchive **ret_unarchive, struct err *err);
 void unarchive_close(struct unarchive *unarchive); /* NULL is fine */
 /* Returns 1 with the next regular file, 0 at the end, or -errno. -ENOTSUP: the member is
- * encrypted, or compressed with an unknown method. */
+ * encrypted, or compressed with an unknown method. -EBADMSG: damaged, or a member's names in a
+ * zip's directory and in its local header differ. */
 int unarchive_next(struct unarchive *unarchive, struct unarchive_member *ret_member,
                    struct err *err);
 /* Reads up to `bytes` bytes of the member; *ret_bytes is 0 only at its end, after its checksum was
