@@ -5,7 +5,7 @@
 # libmillrace.map. The static library is a single object whose other names are local, so a program may
 # define a function of the same name, such as `str_add`.
 
-set(MR_LIBRARY_FOLDERS base device io comm image sampler shards loader ckpt)
+set(MR_LIBRARY_FOLDERS base device io comm image tokenizer sampler shards loader ckpt)
 
 # The two main headers, and all headers that they include. They are installed in include/millrace, where
 # "io/io.h" becomes <millrace/io/io.h>.

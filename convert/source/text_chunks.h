@@ -4,8 +4,8 @@
 #ifndef MILLRACE_CONVERT_SOURCE_TEXT_CHUNKS_H
 #define MILLRACE_CONVERT_SOURCE_TEXT_CHUNKS_H
 
-#include "convert/bpe/bpe.h"
 #include "convert/source/token_stream.h"
+#include "tokenizer/bpe.h"
 
 enum {
     /* After this size, a chunk ends at the next cut that changes no tokens, or at the maximum. */

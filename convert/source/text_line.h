@@ -4,8 +4,8 @@
 #ifndef MILLRACE_CONVERT_SOURCE_TEXT_LINE_H
 #define MILLRACE_CONVERT_SOURCE_TEXT_LINE_H
 
-#include "convert/bpe/bpe.h"
 #include "convert/source/file_list.h"
+#include "tokenizer/bpe.h"
 
 enum { TEXT_LINE_BYTES_MAX = BPE_TEXT_BYTES_MAX };
 

@@ -4,8 +4,8 @@
 #ifndef MILLRACE_CONVERT_SOURCE_TOKENIZER_H
 #define MILLRACE_CONVERT_SOURCE_TOKENIZER_H
 
-#include "convert/bpe/bpe.h"
 #include "convert/source/token_stream.h"
+#include "tokenizer/bpe.h"
 
 /* Opens options->tokenizer. *ret_bpe: unchanged for "bytes". -EINVAL: it is unknown, or needs other
  * options; errors of bpe_open_folder and bpe_open_json. */

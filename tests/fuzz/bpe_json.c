@@ -1,10 +1,10 @@
 /*
- * bpe_json — fuzz target: tokenizer.json (convert/bpe/bpe.h). A tokenizer that opens encodes any
+ * bpe_json — fuzz target: tokenizer.json (tokenizer/bpe.h). A tokenizer that opens encodes any
  * text to tokens below its vocabulary size.
  */
 #include "base/bytes.h"
-#include "convert/bpe/bpe.h"
 #include "tests/fuzz/fuzz.h"
+#include "tokenizer/bpe.h"
 
 static const char TEXT[] = "It's 12345 <a>e\xcc\x81\n\n  \xff word <|endoftext|>";
 

@@ -1,11 +1,11 @@
 /*
  * bpe_split — fuzz target: splitting text into words, and the places where text may be cut
- * (convert/bpe/bpe_split.h). Words equal those of a slow reference, which tries the alternatives of
+ * (tokenizer/bpe_split.h). Words equal those of a slow reference, which tries the alternatives of
  * the regular expressions one by one. Cutting does not change the words.
  */
-#include "convert/bpe/bpe_split.h"
-#include "convert/bpe/unicode_class.h"
+#include "tokenizer/bpe_split.h"
 #include "tests/fuzz/fuzz.h"
+#include "tokenizer/unicode_class.h"
 
 #include <stdbool.h>
 

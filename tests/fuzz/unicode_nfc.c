@@ -1,8 +1,8 @@
 /*
- * unicode_nfc — fuzz target: normalization (convert/bpe/unicode_nfc.h). Normalized text does not
+ * unicode_nfc — fuzz target: normalization (tokenizer/unicode_nfc.h). Normalized text does not
  * change when normalized again, and text is normalized by itself before and after a space.
  */
-#include "convert/bpe/unicode_nfc.h"
+#include "tokenizer/unicode_nfc.h"
 #include "tests/fuzz/fuzz.h"
 
 static struct str normalize(const uint8_t *text, size_t bytes)

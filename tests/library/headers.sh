@@ -16,7 +16,7 @@ compiles() {
   same $failed 0
 }
 
-mapfile -t all < <(cd "$TEST_SOURCE_DIR" && find base device io comm image sampler shards loader ckpt trainer convert cli tests -path '*/cuda*' -prune -o -name '*.h' -print | sort)
+mapfile -t all < <(cd "$TEST_SOURCE_DIR" && find base device io comm image tokenizer sampler shards loader ckpt trainer convert cli tests -path '*/cuda*' -prune -o -name '*.h' -print | sort)
 # The headers of the MPI adapter need mpi.h.
 mpi_flags=
 if [[ -n ${MPI_INCLUDE_DIR:-} ]]; then

@@ -1,4 +1,4 @@
-"""bpe.py — compares tokens from convert/bpe/bpe_encode.c with tiktoken's.
+"""bpe.py — compares tokens from tokenizer/bpe_encode.c with tiktoken's.
 
     bpe.py make FOLDER SHRINK                  writes difficult texts
     bpe.py check FOLDER VOCABULARY             compares each NAME.u16 with the tokens of NAME.txt

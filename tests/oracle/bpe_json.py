@@ -1,4 +1,4 @@
-"""bpe_json.py — compares convert/bpe/ with the library tokenizers.
+"""bpe_json.py — compares tokenizer/ with the library tokenizers.
 
     bpe_json.py make FOLDER SHRINK TEXT    writes difficult texts (NAME.txt), and tokenizers trained on them and on TEXT (NAME.json)
     bpe_json.py check FOLDER               compares words (NAME.txt.PATTERN.ends: u64 offsets) and tokens (NAME.txt.NAME.json.tokens: u32)

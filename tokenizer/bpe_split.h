@@ -12,8 +12,8 @@
  * are valid text; a byte that is not part of well-formed UTF-8 is neither letter, number nor white
  * space.
  */
-#ifndef MILLRACE_CONVERT_BPE_BPE_SPLIT_H
-#define MILLRACE_CONVERT_BPE_BPE_SPLIT_H
+#ifndef MILLRACE_TOKENIZER_BPE_SPLIT_H
+#define MILLRACE_TOKENIZER_BPE_SPLIT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
  * unicode_class — the classes \p{L}, \p{N} and \s of Unicode 16.0, for tokenizers' patterns. All
  * other characters are UNICODE_OTHER.
  */
-#ifndef MILLRACE_CONVERT_BPE_UNICODE_CLASS_H
-#define MILLRACE_CONVERT_BPE_UNICODE_CLASS_H
+#ifndef MILLRACE_TOKENIZER_UNICODE_CLASS_H
+#define MILLRACE_TOKENIZER_UNICODE_CLASS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,12 +5,12 @@
  * (a megabyte of spaces) with a linked list and a heap of candidate pairs in O(n log n). Both merge
  * in the same order.
  */
-#include "convert/bpe/bpe.h"
+#include "tokenizer/bpe.h"
 
 #include "base/bytes.h"
-#include "convert/bpe/bpe_split.h"
-#include "convert/bpe/bpe_vocabulary.h"
-#include "convert/bpe/unicode_nfc.h"
+#include "tokenizer/bpe_split.h"
+#include "tokenizer/bpe_vocabulary.h"
+#include "tokenizer/unicode_nfc.h"
 
 #include <assert.h>
 #include <errno.h>

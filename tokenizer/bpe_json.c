@@ -10,12 +10,12 @@
  * Anything that would change tokens and is not known here is rejected. The post-processor (which
  * adds tokens around each text), decoder, truncation and padding do not matter for documents.
  */
-#include "convert/bpe/bpe_vocabulary.h"
+#include "tokenizer/bpe_vocabulary.h"
 
 #include "base/hash.h"
 #include "base/json/jsonx.h"
-#include "convert/bpe/unicode_class.h"
 #include "io/file_util.h"
+#include "tokenizer/unicode_class.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /*
  * bpe_vocabulary — see bpe_vocabulary.h.
  */
-#include "convert/bpe/bpe_vocabulary.h"
+#include "tokenizer/bpe_vocabulary.h"
 
 #include "base/hash.h"
 #include "base/json/jsonx.h"

@@ -4,7 +4,7 @@
  *     encoder.json   {"token": id, ...}: the ids are 0 to the number of tokens - 1
  *     vocab.bpe      optional "#version: ...", then "left right\n" per pair, in order of rank
  */
-#include "convert/bpe/bpe_vocabulary.h"
+#include "tokenizer/bpe_vocabulary.h"
 
 #include "base/hash.h"
 #include "base/json/jsonx.h"

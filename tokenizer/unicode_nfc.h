@@ -8,8 +8,8 @@
  *
  * A byte that is not part of well-formed UTF-8 does not combine and is copied.
  */
-#ifndef MILLRACE_CONVERT_BPE_UNICODE_NFC_H
-#define MILLRACE_CONVERT_BPE_UNICODE_NFC_H
+#ifndef MILLRACE_TOKENIZER_UNICODE_NFC_H
+#define MILLRACE_TOKENIZER_UNICODE_NFC_H
 
 #include "base/str.h"
 

@@ -5,8 +5,8 @@
  * Matches are leftmost, then longest, and do not overlap. A match of a special token stays plain
  * text, as in tokenizers with encode_special_tokens, but nothing that overlaps it matches.
  */
-#ifndef MILLRACE_CONVERT_BPE_BPE_ADDED_H
-#define MILLRACE_CONVERT_BPE_BPE_ADDED_H
+#ifndef MILLRACE_TOKENIZER_BPE_ADDED_H
+#define MILLRACE_TOKENIZER_BPE_ADDED_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,12 +2,12 @@
  * bpe — tests of GPT-2's tokenizer: tokens equal tiktoken's for real and hostile text; invalid
  * vocabularies are rejected.
  */
-#include "convert/bpe/bpe.h"
+#include "tokenizer/bpe.h"
 #include "base/bytes.h"
-#include "convert/bpe/bpe_split.h"
-#include "convert/bpe/unicode_class.h"
 #include "io/file_util.h"
 #include "tests/support/test.h"
+#include "tokenizer/bpe_split.h"
+#include "tokenizer/unicode_class.h"
 
 #include <dirent.h>
 #include <errno.h>

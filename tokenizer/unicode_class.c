@@ -2,11 +2,11 @@
  * unicode_class — see unicode_class.h. Two tables: PAGE_INDEX has the page of each 256 characters,
  * a page has four classes per byte, the first in the lowest bits.
  */
-#include "convert/bpe/unicode_class.h"
+#include "tokenizer/unicode_class.h"
 
 #include "base/utf8.h"
 
-#include "convert/bpe/unicode_class_table.inc"
+#include "tokenizer/unicode_class_table.inc"
 
 enum { PAGE_CODES = 256, PAGE_BYTES = PAGE_CODES / 4 };
 

@@ -10,7 +10,7 @@
  * Text is cut before characters of kind 0. A part of one character is copied. Others are
  * decomposed, sorted by class between characters of class 0, and composed.
  */
-#include "convert/bpe/unicode_nfc.h"
+#include "tokenizer/unicode_nfc.h"
 
 #include "base/utf8.h"
 
@@ -25,7 +25,7 @@ struct composition {
     uint32_t first, second, code;
 };
 
-#include "convert/bpe/unicode_nfc_table.inc"
+#include "tokenizer/unicode_nfc_table.inc"
 
 enum {
     PAGE_CODES = 128,

@@ -13,8 +13,8 @@
  *
  * Encoding allocates no memory per word; memory grows only with the longest word.
  */
-#ifndef MILLRACE_CONVERT_BPE_BPE_H
-#define MILLRACE_CONVERT_BPE_BPE_H
+#ifndef MILLRACE_TOKENIZER_BPE_H
+#define MILLRACE_TOKENIZER_BPE_H
 
 #include "base/str.h"
 #include "io/io.h"

@@ -3,9 +3,9 @@
  * library tokenizers; files that would need other tokens are rejected.
  */
 #include "base/bytes.h"
-#include "convert/bpe/bpe.h"
-#include "convert/bpe/bpe_split.h"
 #include "tests/support/test.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_split.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * bpe_added — see bpe_added.h.
  */
-#include "convert/bpe/bpe_added.h"
+#include "tokenizer/bpe_added.h"
 
 #include <errno.h>
 #include <stdlib.h>

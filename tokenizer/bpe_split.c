@@ -6,9 +6,9 @@
  * Matching then continues regardless of the preceding text. With the newer patterns, a line end may
  * end such a word, but no word continues beyond a run of line ends.
  */
-#include "convert/bpe/bpe_split.h"
+#include "tokenizer/bpe_split.h"
 
-#include "convert/bpe/unicode_class.h"
+#include "tokenizer/unicode_class.h"
 
 #include <assert.h>
 #include <stdbool.h>

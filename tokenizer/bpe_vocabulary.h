@@ -5,12 +5,12 @@
  * In the files, a character stands for a byte. Printable Latin-1 characters stand for themselves,
  * U+0100 and up for the other bytes in order.
  */
-#ifndef MILLRACE_CONVERT_BPE_BPE_VOCABULARY_H
-#define MILLRACE_CONVERT_BPE_BPE_VOCABULARY_H
+#ifndef MILLRACE_TOKENIZER_BPE_VOCABULARY_H
+#define MILLRACE_TOKENIZER_BPE_VOCABULARY_H
 
-#include "convert/bpe/bpe.h"
-#include "convert/bpe/bpe_added.h"
-#include "convert/bpe/bpe_split.h"
+#include "tokenizer/bpe.h"
+#include "tokenizer/bpe_added.h"
+#include "tokenizer/bpe_split.h"
 
 #include <stdbool.h>
 
