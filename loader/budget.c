@@ -20,6 +20,7 @@
 enum {
     WORKER_IMAGE_BYTES = 2 << 20, /* a decoder's planes and scratch for a typical photo */
     WORKER_OTHER_BYTES = 256 << 10,
+    WORKER_TOKENIZER_BYTES = 2 << 20, /* a cache of words */
     ARENA_MIN_BYTES = 1 << 20,
     ARRAY_ALIGN_BYTES = 64,
     /* initial read-ahead; more micro-batches if their reads are smaller than AHEAD_BYTES */
@@ -83,9 +84,11 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
 
 static uint64_t worker_memory(const struct loader *loader)
 {
+    const uint64_t tokens_bytes = (uint64_t)field_tokenizers(loader) * WORKER_TOKENIZER_BYTES;
     if (loader->options.decode != LOADER_IMAGE)
-        return WORKER_OTHER_BYTES;
-    return sat_add(WORKER_IMAGE_BYTES, loader->pool.mixup ? loader_picture_bytes(loader) : 0);
+        return WORKER_OTHER_BYTES + tokens_bytes;
+    return sat_add(WORKER_IMAGE_BYTES + tokens_bytes,
+                   loader->pool.mixup ? loader_picture_bytes(loader) : 0);
 }
 
 /* Cannot overflow with LOADER_MICRO_MAX items or fewer. */

@@ -55,7 +55,9 @@ struct load_worker {
     struct pixels_memory labels; /* decoded */
     /* Scratch of field_numbers.c and field_image.c, which grows to the largest sample. */
     struct pixels_memory numbers, kept_boxes;
-    uint8_t *scratch; /* a substitute's bytes */
+    struct bpe_encoder **encoders; /* by number of field (field_tokens.c) */
+    struct str tokens;             /* of a text */
+    uint8_t *scratch;              /* a substitute's bytes */
     uint64_t scratch_bytes;
 };
 

@@ -70,6 +70,7 @@ static const char *expected_kind(enum loader_field_decode decode)
     case LOADER_FIELD_KEYPOINTS:
         return "an array of arrays of 3 numbers, or of 3 numbers for each point";
     case LOADER_FIELD_STR:
+    case LOADER_FIELD_TOKENS:
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_LABELS:
         break;
@@ -164,7 +165,7 @@ static int find_text(struct load_worker *worker, const struct loader_field *type
     if (piece->field.present && !type->path) {
         *ret_text = view_data(piece);
         *ret_bytes = piece->want_bytes;
-        return type->decode == LOADER_FIELD_STR ? check_utf8(shard, piece, err) : 0;
+        return type->decode == LOADER_FIELD_BYTES ? 0 : check_utf8(shard, piece, err);
     }
     int status =
         piece->field.present ? field_find_value(worker, type->path, shard, piece, &node, err) : 0;
@@ -191,10 +192,12 @@ int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t it
         return field_decode_of_image(worker, slot, item, field, shard, pieces, err);
     if (type->decode == LOADER_FIELD_ARRAY)
         return field_decode_numbers(worker, slot, item, field, shard, piece, err);
-    if (!field_is_ragged(type))
+    if (!field_is_ragged(type) && type->decode != LOADER_FIELD_TOKENS)
         return decode_scalar(worker, slot, item, field, shard, piece, err);
     const void *text = NULL;
     uint64_t bytes = 0;
     int status = find_text(worker, type, shard, piece, &text, &bytes, err);
+    if (!status && type->decode == LOADER_FIELD_TOKENS)
+        return field_encode_tokens(worker, slot, item, field, text, bytes, err);
     return status ? status : ragged_store(loader, slot, item, field, text, bytes, &bytes, err);
 }

@@ -13,6 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Whether a name is that of the lengths of tokens. */
+static bool is_length_of(const char *name, const struct loader_field *tokens)
+{
+    size_t bytes = tokens->name ? strlen(tokens->name) : 0;
+    return tokens->decode == LOADER_FIELD_TOKENS && tokens->length > 0 && bytes > 0 &&
+           strncmp(name, tokens->name, bytes) == 0 && strcmp(name + bytes, "_length") == 0;
+}
+
 static bool is_taken(const struct loader_options *options, uint32_t number)
 {
     static const char *const others[] = {"image", "label", "partner_label", "label_weight",
@@ -21,8 +29,9 @@ static bool is_taken(const struct loader_options *options, uint32_t number)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(name, others[i]) == 0)
             return options->decode == LOADER_IMAGE || strcmp(name, "valid") == 0;
-    for (uint32_t i = 0; i < number; i++)
-        if (strcmp(name, options->fields[i].name) == 0)
+    for (uint32_t i = 0; i < options->fields_count; i++)
+        if ((i < number && strcmp(name, options->fields[i].name) == 0) ||
+            is_length_of(name, &options->fields[i]))
             return true;
     return false;
 }
@@ -70,7 +79,8 @@ static int check_path(const struct loader_field *field, struct err *err)
 
 static int check_default(const struct loader_field *field, struct err *err)
 {
-    if (!field->default_value || field->decode == LOADER_FIELD_STR)
+    if (!field->default_value || field->decode == LOADER_FIELD_STR ||
+        field->decode == LOADER_FIELD_TOKENS)
         return 0;
     if (is_numbers(field)) {
         if (strcmp(field->default_value, "[]") == 0)
@@ -197,6 +207,8 @@ int fields_check(const struct loader_options *options, struct err *err)
         if (!status)
             status = check_default(field, err);
         if (!status)
+            status = field_check_tokens(field, err);
+        if (!status)
             status = check_follows(options, field, err);
     }
     return status;
@@ -225,7 +237,9 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
     for (uint32_t i = 0; i < count; i++) {
         const struct loader_field *field = &options->fields[i];
         bytes += string_bytes(field->name) + string_bytes(field->from) + string_bytes(field->path) +
-                 string_bytes(field->default_value) + string_bytes(field->follows);
+                 string_bytes(field->default_value) + string_bytes(field->follows) +
+                 string_bytes(field->tokenizer) + string_bytes(field->begin_token) +
+                 string_bytes(field->end_token);
     }
     *ret_fields = NULL;
     if (count == 0)
@@ -241,6 +255,9 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         fields[i].path = copy_string(&text, options->fields[i].path);
         fields[i].default_value = copy_string(&text, options->fields[i].default_value);
         fields[i].follows = copy_string(&text, options->fields[i].follows);
+        fields[i].tokenizer = copy_string(&text, options->fields[i].tokenizer);
+        fields[i].begin_token = copy_string(&text, options->fields[i].begin_token);
+        fields[i].end_token = copy_string(&text, options->fields[i].end_token);
     }
     *ret_fields = fields;
     return 0;
@@ -258,6 +275,8 @@ enum dtype field_dtype(const struct loader_field *field)
         return field->dtype;
     case LOADER_FIELD_INT:
         return DTYPE_I64;
+    case LOADER_FIELD_TOKENS:
+        return DTYPE_I32;
     case LOADER_FIELD_F32:
         return DTYPE_F32;
     case LOADER_FIELD_F64:
@@ -273,6 +292,13 @@ enum dtype field_dtype(const struct loader_field *field)
     return DTYPE_BOOL;
 }
 
+/* Bytes per item of a dense field: of tokens with their length. */
+static uint64_t dense_bytes(const struct loader_field *field)
+{
+    uint64_t count = field->decode == LOADER_FIELD_TOKENS ? (uint64_t)field->length + 1 : 1;
+    return count * dtype_bytes(field_dtype(field));
+}
+
 uint64_t fields_offset(const struct loader *loader, uint32_t field)
 {
     const struct loader_options *options = &loader->options;
@@ -282,7 +308,7 @@ uint64_t fields_offset(const struct loader *loader, uint32_t field)
         at = bytes_round_up(at, sizeof(uint64_t));
         if (f < field && !field_is_ragged(&options->fields[f]) &&
             options->fields[f].decode != LOADER_FIELD_LABELS)
-            at += items * dtype_bytes(field_dtype(&options->fields[f]));
+            at += items * dense_bytes(&options->fields[f]);
     }
     return at;
 }

@@ -49,6 +49,10 @@ int field_decode_numbers(struct load_worker *worker, struct load_slot *slot, uin
                          uint32_t field, const struct shard *shard, const struct view_piece *piece,
                          struct err *err);
 
+/* field_tokens.c: encodes a text. -EBADMSG: it is too long. -ENOMEM. */
+int field_encode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                        uint32_t field, const void *text, uint64_t bytes, struct err *err);
+
 /* field_image.c: labels, keypoints, or boxes and what follows them; after the item's image. */
 int field_decode_of_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                           uint32_t field, const struct shard *shard,

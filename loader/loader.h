@@ -72,6 +72,11 @@ enum loader_field_decode {
     LOADER_FIELD_F32,  /* F32: a number, rounded to the nearest */
     LOADER_FIELD_F64,  /* F64: a number */
     LOADER_FIELD_BOOL, /* BOOL: true or false */
+    /* I32: the token ids of a text as in LOADER_FIELD_STR, by tokenizer, between begin_token and
+     * end_token. Without length, ragged. With it, dense, [items, length]: of a longer text, the
+     * first tokens, and end_token; after a shorter one, pad_token. I32 [items] "NAME_length", where
+     * NAME is the field's, then has the number of tokens before the padding. */
+    LOADER_FIELD_TOKENS,
     /* What belongs to the image is cropped, resized, flipped and moved with it
      * (docs/reference/images.md). `follows` is "image". */
     /* Dense, [items, height, width] of the field's dtype, U8, U16, I32 or I64: the class number of
@@ -115,6 +120,12 @@ struct loader_field {
      * An array may follow boxes, such as their classes: its first dimension has an entry for each
      * stored box, and loses the entries of lost boxes. NULL: none. */
     const char *follows;
+    /* Of tokens: the path of a tokenizer.json, or of a folder with GPT-2's encoder.json and
+     * vocab.bpe (tokenizer/bpe.h); read during loader_open. A worker's tokenizer takes 2 MiB. */
+    const char *tokenizer;
+    const char *begin_token, *end_token; /* names such as "<|endoftext|>"; NULL: none */
+    uint32_t length;                     /* at most LOADER_FIELD_LENGTH_MAX; 0: ragged */
+    uint32_t pad_token;
     enum loader_box_format box_format; /* of boxes */
     bool
         is_normalized; /* boxes, keypoints: fractions of the image's width and height, not pixels */
@@ -122,7 +133,7 @@ struct loader_field {
      * Albumentations' min_visibility. 0: those without any. At most 1. */
     double visible_min;
 };
-enum { LOADER_FIELDS_MAX = 24 };
+enum { LOADER_FIELDS_MAX = 24, LOADER_FIELD_LENGTH_MAX = 1 << 20 };
 
 /* Where the label of an image comes from. Zeros: the field "cls", a decimal class number (the class
  * names are the dataset's). A sample is bad if its label is not of the form described here. */
@@ -338,7 +349,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
  * options.io must stay open until then. NULL is fine. */
 void loader_close(struct loader *loader);
 
-enum { BATCH_FIELDS_MAX = 32 };
+enum { BATCH_FIELDS_MAX = 56 };
 
 /* Memory of fields, reference-counted. Opaque. */
 struct batch_memory;

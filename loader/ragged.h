@@ -51,7 +51,8 @@ enum { RAGGED_ALIGN_BYTES = 64 };
 static inline bool field_is_ragged(const struct loader_field *field)
 {
     return field->decode <= LOADER_FIELD_ARRAY || field->decode == LOADER_FIELD_BOXES ||
-           field->decode == LOADER_FIELD_KEYPOINTS;
+           field->decode == LOADER_FIELD_KEYPOINTS ||
+           (field->decode == LOADER_FIELD_TOKENS && field->length == 0);
 }
 
 enum dtype field_dtype(const struct loader_field *field); /* field_options.c */

@@ -28,6 +28,9 @@ uint32_t ragged_item_rank(const struct loader_field *field)
 uint64_t ragged_bytes_max(const struct loader_field *field, uint64_t stored_bytes)
 {
     enum { JSON_NUMBER_BYTES_MIN = 2 }; /* with a comma or bracket */
+    /* Normalization may make a text longer, which ragged_store allows. */
+    if (field->decode == LOADER_FIELD_TOKENS)
+        return (bytes_min(stored_bytes, UINT64_MAX / 64) + 2) * sizeof(int32_t);
     if (!field->path || field->decode == LOADER_FIELD_STR)
         return stored_bytes;
     uint64_t numbers = bytes_min(stored_bytes, UINT64_MAX / 64) / JSON_NUMBER_BYTES_MIN;

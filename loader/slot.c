@@ -58,6 +58,17 @@ static uint64_t valid_offset(const struct loader *loader)
     return loader->memories[BATCH_MEMORY_SMALL].bytes - loader->options.batching.micro;
 }
 
+static void add_tokens(const struct loader *loader, struct load_slot *slot, uint32_t number)
+{
+    const struct loader_field *field = &loader->options.fields[number];
+    const uint64_t items = slot->batch.items_count, at = fields_offset(loader, number),
+                   tokens_bytes = (uint64_t)loader->options.batching.micro * field->length * 4;
+    add_field(slot, (struct field_type){field->name, DTYPE_I32}, BATCH_MEMORY_SMALL, at, 2,
+              (uint64_t[]){items, field->length});
+    add_field(slot, (struct field_type){field_length_name(loader, number), DTYPE_I32},
+              BATCH_MEMORY_SMALL, at + tokens_bytes, 1, (uint64_t[]){items});
+}
+
 static void add_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
@@ -74,6 +85,8 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
             add_field(slot, (struct field_type){field->name, field->dtype}, BATCH_MEMORY_LARGE,
                       fields_labels_offset(loader, f), 3,
                       (uint64_t[]){items, options->image.height, options->image.width});
+        else if (field_length_name(loader, f))
+            add_tokens(loader, slot, f);
         else if (!field_is_ragged(field))
             add_field(slot, (struct field_type){field->name, field_dtype(field)},
                       BATCH_MEMORY_SMALL, fields_offset(loader, f), 1, (uint64_t[]){items});

@@ -36,7 +36,8 @@ struct loader {
     /* Immutable after open. */
     struct loader_options options; /* strings point into the loader */
     char field[LOADER_FROM_BYTES_MAX];
-    void *fields_memory; /* of options.fields and its strings */
+    void *fields_memory;         /* of options.fields and its strings */
+    struct field_tokens *tokens; /* by number of field; NULL: none is tokens */
     struct io *io, *own_io;
     struct device *device, *own_device;
     struct load_source *sources; /* by dataset number */
@@ -155,6 +156,17 @@ uint64_t fields_offset(const struct loader *loader, uint32_t field);
 uint64_t fields_labels_offset(const struct loader *loader, uint32_t field);
 /* Whether a field follows a field of boxes. */
 bool field_follows_boxes(const struct loader_field *field);
+
+/* field_tokens.c. Checks the options of tokens; does nothing for other fields. -EINVAL. */
+int field_check_tokens(const struct loader_field *field, struct err *err);
+/* Opens the tokenizers of options.fields, each once. Errors of bpe_open_json and bpe_open_folder;
+ * -EINVAL: a token of the options does not exist. */
+int field_tokens_open(struct loader *loader, struct err *err);
+void field_tokens_close(struct loader *loader); /* safe on a zeroed loader */
+/* Returns the name of the batch's field with the lengths of tokens; NULL: none. */
+const char *field_length_name(const struct loader *loader, uint32_t field);
+uint32_t field_tokenizers(const struct loader *loader); /* how many a worker may need */
+void field_encoders_close(struct load_worker *worker);
 
 /* label.c. Copies the path of options.image.label and reads its class names. */
 int label_open(struct loader *loader, struct err *err);

@@ -29,6 +29,8 @@ enum {
     BPE_FILE_BYTES_MAX = 1 << 26, /* per file */
 };
 
+#define BPE_NONE UINT32_MAX /* no token */
+
 /* Immutable; usable from any thread. */
 struct bpe;
 
@@ -38,9 +40,9 @@ int bpe_open_folder(struct io *io, const char *folder, struct bpe **ret_bpe, str
 
 /* Opens a tokenizer.json as Hugging Face's tokenizers writes it: byte-level BPE with one of the
  * patterns of bpe_split.h. document_end: the token after each document; NULL: <|endoftext|> or
- * <|end_of_text|>, whichever the file has. -EBADMSG with the path in the file: it is invalid.
- * -ENOTSUP: it would need tokens that this module does not compute. -EINVAL: document_end is not a
- * token, or NULL and the file does not determine it. */
+ * <|end_of_text|>, whichever the file has; "": none (BPE_NONE). -EBADMSG with the path in the file:
+ * it is invalid. -ENOTSUP: it would need tokens that this module does not compute. -EINVAL:
+ * document_end is not a token, or NULL and the file does not determine it. */
 int bpe_open_json(struct io *io, const char *path, const char *document_end, struct bpe **ret_bpe,
                   struct err *err);
 void bpe_close(struct bpe *bpe); /* NULL is fine */
@@ -48,8 +50,10 @@ void bpe_close(struct bpe *bpe); /* NULL is fine */
 const char *bpe_name(const struct bpe *bpe);            /* "gpt2" or "tokenizer.json" */
 uint32_t bpe_vocabulary_size(const struct bpe *bpe);    /* exclusive upper bound of token ids */
 uint32_t bpe_document_end_token(const struct bpe *bpe); /* its id */
-uint64_t bpe_identity(const struct bpe *bpe);           /* hash of the tokenizer's files */
-size_t bpe_token_bytes(const struct bpe *bpe);          /* 2 or 4 */
+/* Returns the id of an added token, such as "<|endoftext|>"; BPE_NONE: there is none. */
+uint32_t bpe_find_special(const struct bpe *bpe, const char *name);
+uint64_t bpe_identity(const struct bpe *bpe);  /* hash of the tokenizer's files */
+size_t bpe_token_bytes(const struct bpe *bpe); /* 2 or 4 */
 
 /* Use from one thread only. Borrows bpe. */
 struct bpe_encoder;

@@ -55,6 +55,11 @@ static int load_tokens(struct folder_reader *reader, const char *text, size_t by
     if (!status)
         status = bpe_builder_find(builder, WHAT, ERR_NO_OFFSET, "<|endoftext|>",
                                   &bpe->document_end_token);
+    if (!status)
+        status = bpe_added_add(&bpe->added, "<|endoftext|>", bpe->document_end_token, true)
+                     ? err_set(builder->err, -ENOMEM, "out of memory for a vocabulary")
+                     : 0;
+    bpe_added_sort(&bpe->added);
     return status ? status : bpe_builder_set_bytes(builder, WHAT);
 }
 

@@ -350,6 +350,9 @@ static int find_document_end(struct json_reader *reader, const struct json_t *ad
     struct err *err = reader->builder.err;
     uint32_t *token = &reader->builder.bpe->document_end_token;
     unsigned found = 0;
+    *token = BPE_NONE;
+    if (name && !*name)
+        return 0;
     if (name && find_id(reader, added, name, token))
         return 0;
     for (size_t i = 0; !name && i < sizeof names / sizeof names[0]; i++)

@@ -231,6 +231,14 @@ uint32_t bpe_document_end_token(const struct bpe *bpe)
     return bpe->document_end_token;
 }
 
+uint32_t bpe_find_special(const struct bpe *bpe, const char *name)
+{
+    for (size_t i = 0; i < bpe->added.count; i++)
+        if (strcmp(bpe->added.tokens[i].text, name) == 0)
+            return bpe->added.tokens[i].token;
+    return BPE_NONE;
+}
+
 uint64_t bpe_identity(const struct bpe *bpe)
 {
     return bpe->identity;

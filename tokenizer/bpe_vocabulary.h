@@ -14,8 +14,6 @@
 
 #include <stdbool.h>
 
-#define BPE_NONE UINT32_MAX
-
 /* A slot of the pair table (linear probing). rank, merged_token: BPE_NONE if the slot is empty. */
 struct bpe_pair {
     uint32_t left, right;

@@ -133,8 +133,9 @@ static const struct option option_rows[] = {
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
      "read only fields named so, or with --decode image, also the images; SPEC: an extension, or "
      "{from: EXTENSIONS, decode: bytes|str|array|int|f32|f64|bool, path: $.KEY, default: VALUE}; "
-     "for an array also dtype and rank; decode: labels|boxes|keypoints with follows: image gives "
-     "what belongs to the images"},
+     "for an array also dtype and rank; decode: tokens with tokenizer: FILE, and for padding "
+     "length: N and pad: TOKEN; decode: labels|boxes|keypoints with follows: image gives what "
+     "belongs to the images"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .max = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",

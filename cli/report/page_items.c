@@ -179,6 +179,11 @@ static void add_field(struct page_items *items, const struct batch *batch, uint3
     const uint8_t *values = field->offsets ? read_field_values(field, n, &bytes) : NULL;
     if (type->decode == LOADER_FIELD_STR) {
         add_text(out, values, bytes);
+    } else if (type->decode == LOADER_FIELD_TOKENS) {
+        struct jsonx_writer json = {.out = &items->scratch};
+        str_clear(&items->scratch);
+        read_field_write_tokens(field, n, NULL, &json);
+        add_text(out, (const uint8_t *)str_text(&items->scratch), items->scratch.bytes);
     } else if (type->decode == LOADER_FIELD_BYTES) {
         str_add_text(out, str_format_size(bytes, size));
     } else if (type->decode == LOADER_FIELD_ARRAY) {

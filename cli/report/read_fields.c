@@ -8,12 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const decode_names[] = {
-    [LOADER_FIELD_BYTES] = "bytes", [LOADER_FIELD_STR] = "str",
-    [LOADER_FIELD_ARRAY] = "array", [LOADER_FIELD_INT] = "int",
-    [LOADER_FIELD_F32] = "f32",     [LOADER_FIELD_F64] = "f64",
-    [LOADER_FIELD_BOOL] = "bool",   [LOADER_FIELD_LABELS] = "labels",
-    [LOADER_FIELD_BOXES] = "boxes", [LOADER_FIELD_KEYPOINTS] = "keypoints"};
+static const char *const decode_names[] = {[LOADER_FIELD_BYTES] = "bytes",
+                                           [LOADER_FIELD_STR] = "str",
+                                           [LOADER_FIELD_ARRAY] = "array",
+                                           [LOADER_FIELD_INT] = "int",
+                                           [LOADER_FIELD_F32] = "f32",
+                                           [LOADER_FIELD_F64] = "f64",
+                                           [LOADER_FIELD_BOOL] = "bool",
+                                           [LOADER_FIELD_TOKENS] = "tokens",
+                                           [LOADER_FIELD_LABELS] = "labels",
+                                           [LOADER_FIELD_BOXES] = "boxes",
+                                           [LOADER_FIELD_KEYPOINTS] = "keypoints"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
 /* One --field. */
@@ -49,8 +54,9 @@ static int set_decode(const struct parser *parser, const char *text)
         parser->field->decode = (enum loader_field_decode)i;
         return 0;
     }
-    return wrong_spec(parser, "decode: bytes, str, array, int, f32, f64, bool, labels, boxes or "
-                              "keypoints");
+    return wrong_spec(parser,
+                      "decode: bytes, str, array, int, f32, f64, bool, tokens, labels, boxes "
+                      "or keypoints");
 }
 
 static int set_box_format(const struct parser *parser, const char *text)
@@ -99,6 +105,17 @@ static int set_rank(const struct parser *parser, const char *text)
     return 0;
 }
 
+static int set_count(const struct parser *parser, const char *text, const char *expected,
+                     uint32_t *target)
+{
+    enum { DIGITS_MAX = 9 };
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > DIGITS_MAX || text[digits])
+        return wrong_spec(parser, expected);
+    *target = (uint32_t)strtoul(text, NULL, 10);
+    return 0;
+}
+
 static int set_text(const struct parser *parser, const char *text, const char **target)
 {
     *target = own_text(parser->fields, text, strlen(text));
@@ -131,8 +148,21 @@ static int visit(void *context, const struct yaml_leaf *leaf)
         return set_normalized(parser, leaf->values[0]);
     if (strcmp(key, ".visible_min") == 0)
         return set_visible_min(parser, leaf->values[0]);
+    if (strcmp(key, ".tokenizer") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->tokenizer);
+    if (strcmp(key, ".begin") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->begin_token);
+    if (strcmp(key, ".end") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->end_token);
+    if (strcmp(key, ".length") == 0)
+        return set_count(parser, leaf->values[0], "length: a number of tokens",
+                         &parser->field->length);
+    if (strcmp(key, ".pad") == 0)
+        return set_count(parser, leaf->values[0], "pad: the number of a token",
+                         &parser->field->pad_token);
     return wrong_spec(parser, "the keys from, path, decode, default, dtype, rank, follows, "
-                              "box_format, normalized and visible_min");
+                              "box_format, normalized, visible_min, tokenizer, length, pad, begin "
+                              "and end");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)
@@ -214,6 +244,33 @@ static void write_shape(const struct batch_field *field, uint32_t n, const char 
     jsonx_end_array(json);
 }
 
+void read_field_write_tokens(const struct batch_field *field, uint32_t n, const char *name,
+                             struct jsonx_writer *json)
+{
+    uint64_t count = field->shape[1], at = n * count;
+    if (field->offsets) {
+        at = (uint64_t)field->offsets[n];
+        count = (uint64_t)field->offsets[n + 1] - at;
+    }
+    jsonx_begin_array(json, name);
+    for (uint64_t i = 0; i < count; i++)
+        jsonx_write_i64(json, NULL, ((const int32_t *)field->data)[at + i]);
+    jsonx_end_array(json);
+}
+
+/* Of padded tokens. */
+static void write_length(const struct batch *batch, uint32_t n, const char *name,
+                         struct jsonx_writer *json)
+{
+    struct str key = {0};
+    str_add_format(&key, "%s_length", name);
+    const struct batch_field *field = batch_field_named(batch, str_text(&key));
+    if (field && field->dtype == DTYPE_I32 && !field->offsets)
+        jsonx_write_i64(json, str_text(&key), ((const int32_t *)field->data)[n]);
+    str_merge_status(json->out, &key);
+    str_deinit(&key);
+}
+
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json)
 {
@@ -231,6 +288,10 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
             read_field_values(field, n, &bytes);
             jsonx_write_u64(json, name, bytes);
             break;
+        case LOADER_FIELD_TOKENS:
+            read_field_write_tokens(field, n, name, json);
+            write_length(batch, n, name, json);
+            break;
         case LOADER_FIELD_ARRAY:
         case LOADER_FIELD_LABELS:
         case LOADER_FIELD_BOXES:
@@ -246,7 +307,7 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
 
 bool read_field_is_array(const struct loader_field *type)
 {
-    return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_LABELS;
+    return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_TOKENS;
 }
 
 static void add_array(const struct batch_field *field, uint32_t n, struct str *out)

@@ -12,6 +12,9 @@
  *     mask={from: seg.png, decode: labels, follows: image}
  *     boxes={from: json, path: $.boxes, decode: boxes, follows: image, box_format: xywh}
  *
+ *     caption={from: txt, decode: tokens, tokenizer: tokenizer.json, length: 77, pad: 0,
+ *              end: "<|endoftext|>"}
+ *
  * decode is bytes by default. dtype is that of arrays, by default f32, and labels, by default u8;
  * rank is that of arrays, by default 1. The others are as in struct loader_field.
  */
@@ -25,7 +28,7 @@
 /* Zero it before read_fields_parse. */
 struct read_fields {
     struct loader_field list[LOADER_FIELDS_MAX];
-    char *owned_texts[5 * LOADER_FIELDS_MAX]; /* borrowed by list */
+    char *owned_texts[8 * LOADER_FIELDS_MAX]; /* borrowed by list */
     uint32_t texts_count, count;
 };
 
@@ -34,9 +37,13 @@ int read_fields_parse(struct read_fields *fields, const struct option_list *spec
 void read_fields_deinit(struct read_fields *fields);
 
 /* Adds a member for each field to the open object: text as a string, a number or truth value as
- * such, bytes by their number, arrays, labels, boxes and keypoints by their shape. */
+ * such, tokens as numbers, bytes by their number, arrays, labels, boxes and keypoints by their
+ * shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);
+/* Adds an item's tokens, with their padding, as an array of numbers. */
+void read_field_write_tokens(const struct batch_field *field, uint32_t n, const char *name,
+                             struct jsonx_writer *json);
 /* Returns an item's values of a ragged field. */
 const uint8_t *read_field_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes);
 /* Whether the field's files are .npy. */

@@ -13,6 +13,8 @@ int tokenizer_open(struct io *io, const struct convert_options *options, struct 
 {
     if (!options->tokenizer || strcmp(options->tokenizer, "bytes") == 0)
         return 0;
+    if (options->document_end && !*options->document_end)
+        return err_set(err, -EINVAL, "the token after each document has no name");
     if (str_ends_with_nocase(options->tokenizer, ".json"))
         return bpe_open_json(io, options->tokenizer, options->document_end, ret_bpe, err);
     if (strcmp(options->tokenizer, "gpt2") != 0) {

@@ -88,6 +88,52 @@ a_tokenizer_that_leaves_something_open_is_refused() {
   same "$(tokens_of ended | tail -n 1)" 266
 }
 
-run_cases large_vocabularies_have_tokens_of_4_bytes tokens_equal_those_of_the_library_tokenizers \
+# The loader's field `tokens`: padded, and ragged, of stored texts and of strings in JSON.
+captions_have_the_tokens_of_the_library_tokenizers() {
+  "$python" -c 'import tokenizers' 2>/dev/null || skip "the library tokenizers is not there"
+  make_tokenizer words.json 3000 '<|im_end|>'
+  "$python" - <<'PY'
+import io, json, random, tarfile
+random.seed(5)
+words = ["one", "Two's", "  ", "\n", "ü", "\u4e2d\u6587", "\U0001f600", "12345", "e\u0301", "<|im_end|>", "-", "a" * 70]
+with tarfile.open("captions.tar", "w") as tar:
+    for i in range(60):
+        text = "" if i == 7 else " ".join(random.choices(words, k=random.randrange(1, 30)))
+        for name, data in ("txt", text.encode()), ("json", json.dumps({"text": text}).encode()):
+            member = tarfile.TarInfo(f"{i:03}.{name}")
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+PY
+  local tokenizer='tokenizer: words.json' fields=(--field 'text={from: txt, decode: str}')
+  fields+=(--field "ragged={from: txt, decode: tokens, $tokenizer}" --field "padded={from: json, path: \$.text, decode: tokens, $tokenizer, length: 24, pad: 5, begin: <|im_end|>, end: <|im_end|>}")
+  millrace read captions.tar "${fields[@]}" -j 3 --print json --quiet >shown 2>/dev/null
+  "$python" - <<'PY'
+import json, tokenizers
+tokenizer, count = tokenizers.Tokenizer.from_file("words.json"), 0
+end = tokenizer.token_to_id("<|im_end|>")
+tokenizer.encode_special_tokens = True  # names of special tokens are plain text
+for line in open("shown"):
+    fields = json.loads(line)["fields"]
+    ids = tokenizer.encode(fields["text"], add_special_tokens=False).ids
+    assert fields["ragged"] == ids, fields
+    padded = [end] + ids[:22] + [end]
+    assert fields["padded"] == padded + [5] * (24 - len(padded)) and fields["padded_length"] == len(padded), fields
+    count += len(ids)
+assert count > 1000, count
+PY
+  millrace read captions.tar "${fields[@]}" -j 1 --print json --quiet 2>/dev/null | cmp - shown
+  for rank in 0 1 2; do
+    millrace read captions.tar "${fields[@]}" --batch 12 --micro 4 --rank $rank --ranks 3 --print json --quiet 2>/dev/null
+  done | sort -t : -k 2n >ranks
+  millrace read captions.tar "${fields[@]}" --batch 12 --micro 4 --print json --quiet 2>/dev/null | sort -t : -k 2n | cmp - ranks
+  same "$(status_of millrace read captions.tar --field "x={from: txt, decode: tokens, $tokenizer, end: none}")" 2
+  contains "$(cat errors)" "no such token"
+  same "$(status_of millrace read captions.tar --field 'x={from: txt, decode: tokens}')" 2
+  same "$(status_of millrace read captions.tar --field "x={from: txt, decode: tokens, $tokenizer, length: 9}" --field x_length=txt)" 2
+  contains "$(cat errors)" 'two fields have the name "x_length"'
+  same "$(status_of millrace read captions.tar --field "x={from: txt, decode: tokens, $tokenizer, length: 1, end: <|im_end|>}")" 2
+}
+
+run_cases captions_have_the_tokens_of_the_library_tokenizers large_vocabularies_have_tokens_of_4_bytes tokens_equal_those_of_the_library_tokenizers \
   windows_of_4_byte_tokens_are_read_and_trained_on an_interrupted_conversion_resumes_with_the_same_tokens \
   a_tokenizer_that_leaves_something_open_is_refused
