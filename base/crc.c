@@ -5,6 +5,7 @@
 #include "base/crc.h"
 
 #include "base/versions.h"
+#include "base/zero_upper.h"
 
 #include <isa-l.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
         at += chunk;
         bytes -= chunk;
     }
+    zero_upper(); /* ISA-L's AVX-512 code does not */
     return ~crc;
 }
 

@@ -4,6 +4,7 @@
 #include "convert/archive/gunzip.h"
 
 #include "base/bytes.h"
+#include "base/zero_upper.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -126,6 +127,7 @@ static int inflate_some(struct gunzip *gunzip, void *data, size_t bytes, size_t 
     state->next_out = data;
     state->avail_out = (uint32_t)bytes;
     int result = isal_inflate(state);
+    zero_upper();
     if (result != ISAL_DECOMP_OK && result != ISAL_END_INPUT)
         return damaged(gunzip, describe(result), err);
     *ret_bytes = bytes - state->avail_out;
