@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -97,18 +98,26 @@ void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value
     str_add_format(writer->out, "%" PRId64, value);
 }
 
-void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
+/* digits_max: those that every value of the type needs at most. Whole numbers have no exponent, if
+ * that needs no more digits. */
+static void write_number(struct jsonx_writer *writer, const char *key, double value, int digits_max,
+                         bool is_f32)
 {
+    enum { WHOLE_MAX = 1000000000 };
+    char text[40];
+    int digits = 1;
     if (!isfinite(value)) {
         jsonx_write_null(writer, key);
         return;
     }
     begin_value(writer, key);
-    char text[40];
-    int digits = 1;
-    do {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-    } while (strtod(text, NULL) != value && ++digits <= 17);
+    if (value == trunc(value) && fabs(value) < WHOLE_MAX)
+        snprintf(text, sizeof text, "%.0f", value);
+    else
+        do {
+            snprintf(text, sizeof text, "%.*g", digits, value);
+        } while ((is_f32 ? (double)strtof(text, NULL) : strtod(text, NULL)) != value &&
+                 ++digits <= digits_max);
     for (const char *at = text; *at;) {
         size_t bytes = strspn(at, "0123456789+-e");
         str_add(writer->out, at, bytes);
@@ -117,6 +126,16 @@ void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
             str_add(writer->out, ".", 1); /* replaces the locale's decimal point */
         at += strcspn(at, "0123456789");
     }
+}
+
+void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value)
+{
+    write_number(writer, key, value, DBL_DECIMAL_DIG, false);
+}
+
+void jsonx_write_f32(struct jsonx_writer *writer, const char *key, float value)
+{
+    write_number(writer, key, (double)value, FLT_DECIMAL_DIG, true);
 }
 
 void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value)

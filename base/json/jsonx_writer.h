@@ -32,8 +32,9 @@ void jsonx_write_u64(struct jsonx_writer *writer, const char *key, uint64_t valu
 void jsonx_write_u64_array(struct jsonx_writer *writer, const char *key, const uint64_t *values,
                            size_t count);
 void jsonx_write_i64(struct jsonx_writer *writer, const char *key, int64_t value);
-/* Writes the shortest text that parses to the same value; null if not finite. */
+/* Both write a short text that parses to the same double or float; null if not finite. */
 void jsonx_write_f64(struct jsonx_writer *writer, const char *key, double value);
+void jsonx_write_f32(struct jsonx_writer *writer, const char *key, float value);
 void jsonx_write_bool(struct jsonx_writer *writer, const char *key, bool value);
 void jsonx_write_null(struct jsonx_writer *writer, const char *key);
 /* Invalid UTF-8 becomes U+FFFD. */

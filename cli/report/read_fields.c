@@ -210,7 +210,7 @@ static void write_scalar(const struct batch_field *field, uint32_t n, const char
         jsonx_write_i64(json, name, ((const int64_t *)field->data)[n]);
         break;
     case DTYPE_F32:
-        jsonx_write_f64(json, name, (double)((const float *)field->data)[n]);
+        jsonx_write_f32(json, name, ((const float *)field->data)[n]);
         break;
     case DTYPE_F64:
         jsonx_write_f64(json, name, ((const double *)field->data)[n]);

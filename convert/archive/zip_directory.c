@@ -86,7 +86,7 @@ static int find_end(const struct zip_file *file, struct str *tail, struct end *r
 int zip_directory_read(struct zip_directory *directory, const struct zip_file *file,
                        struct err *err)
 {
-    struct end end;
+    struct end end = {0};
     int status = find_end(file, &directory->data, &end, err);
     if (status)
         return status;

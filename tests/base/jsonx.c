@@ -7,6 +7,7 @@
 #include "tests/support/test.h"
 
 #include <errno.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -279,6 +280,23 @@ static void numbers_round_trip_through_python_bit_for_bit(void **state)
     test_remove_folder(folder);
 }
 
+static void numbers_are_short(void **state)
+{
+    (void)state;
+    struct str text = {0};
+    struct jsonx_writer w = {.out = &text};
+    const double doubles[] = {20, 300, -1e8, 1e300, 0.1, (double)0.1f, -0.0};
+    for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++)
+        jsonx_write_f64(&w, NULL, doubles[i]);
+    const float floats[] = {20, 0.1f, 0.34f, 16777216, FLT_MAX, FLT_MIN, INFINITY};
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+        jsonx_write_f32(&w, NULL, floats[i]);
+    assert_string_equal(str_text(&text),
+                        "20,300,-100000000,1e+300,0.1,0.10000000149011612,-0,20,0.1,0.34,16777216,"
+                        "3.4028235e+38,1.1754944e-38,null");
+    str_deinit(&text);
+}
+
 static void numbers_have_a_point_in_every_locale(void **state)
 {
     (void)state;
@@ -313,6 +331,7 @@ int main(void)
         cmocka_unit_test(copies_keep_key_order_and_canonical_text_sorts_keys_at_every_depth),
         cmocka_unit_test(python_reads_what_was_written),
         cmocka_unit_test(numbers_round_trip_through_python_bit_for_bit),
+        cmocka_unit_test(numbers_are_short),
         cmocka_unit_test(numbers_have_a_point_in_every_locale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
