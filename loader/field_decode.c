@@ -101,7 +101,9 @@ int field_wrong_value(const struct loader_field *type, const struct shard *shard
     err_set(err, -EBADMSG, "field \"%s\"%s%.80s has the wrong type", piece->extension,
             type->path ? " at " : "", type->path ? type->path : "");
     err_at(err, shard->path, (int64_t)piece->want_offset);
-    err_expected(err, "%s", expected_kind(type->decode));
+    err_expected(err, "%s",
+                 type->map ? "names that the list has, or integers that it lists"
+                           : expected_kind(type->decode));
     err_found(err, "\"%.*s\"", (int)bytes_min(piece->want_bytes, 60),
               (const char *)view_data(piece));
     return -EBADMSG;
@@ -135,6 +137,21 @@ int field_find_value(struct load_worker *worker, const char *path, const struct 
     return 0;
 }
 
+/* An integer with a map. */
+static int store_class(struct load_worker *worker, const struct loader_field *type,
+                       const struct shard *shard, const struct view_piece *piece,
+                       const struct json_t *node, uint8_t *value, struct err *err)
+{
+    const char *text = (const char *)view_data(piece);
+    uint64_t number = 0, bytes = piece->want_bytes;
+    while (bytes > 0 && memchr("\n\r\t ", text[bytes - 1], 4))
+        bytes--;
+    int status = type->path ? field_find_class_of(worker->loader, type, node, &number)
+                            : field_find_class(worker->loader, type, text, bytes, &number);
+    memcpy(value, &number, sizeof number);
+    return status ? field_wrong_value(type, shard, piece, err) : 0;
+}
+
 static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                          uint32_t field, const struct shard *shard, const struct view_piece *piece,
                          struct err *err)
@@ -143,10 +160,14 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
     uint8_t *value = slot->memories[BATCH_MEMORY_SMALL]->data +
                      fields_offset(worker->loader, field) + item * dtype_bytes(field_dtype(type));
     const struct json_t *node = NULL;
-    int status =
-        piece->field.present ? field_find_value(worker, type->path, shard, piece, &node, err) : 0;
+    bool is_name = type->map && !type->path && piece->field.present;
+    int status = piece->field.present && !is_name
+                     ? field_find_value(worker, type->path, shard, piece, &node, err)
+                     : 0;
     if (status)
         return status;
+    if (type->map && (is_name || node))
+        return store_class(worker, type, shard, piece, node, value, err);
     if (node)
         return field_store_number(field_dtype(type), node, value)
                    ? field_wrong_value(type, shard, piece, err)

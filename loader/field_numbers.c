@@ -4,6 +4,7 @@
 #include "loader/field_values.h"
 
 #include "base/json/jsonx.h"
+#include "base/json/jsonx_path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,6 +35,16 @@ static int parse_integer(enum dtype dtype, const struct json_t *node, uint64_t *
     return number >= (is_signed(dtype) ? -end : 0) && number < end ? 0 : -EBADMSG;
 }
 
+int field_store_integer(enum dtype dtype, int64_t number, uint8_t *to)
+{
+    unsigned bits = 8 * (unsigned)dtype_bytes(dtype);
+    int64_t end = bits < 64 ? INT64_C(1) << (is_signed(dtype) ? bits - 1 : bits) : INT64_MAX;
+    if (bits < 64 && (number < (is_signed(dtype) ? -end : 0) || number >= end))
+        return -EBADMSG;
+    memcpy(to, &number, dtype_bytes(dtype));
+    return 0;
+}
+
 int field_store_number(enum dtype dtype, const struct json_t *node, uint8_t *to)
 {
     double number = 0;
@@ -61,31 +72,45 @@ int field_store_number(enum dtype dtype, const struct json_t *node, uint8_t *to)
     return status;
 }
 
-/* Finds the array. Sets *ret_node to NULL if it is the default, which is empty. */
+/* Finds the array. ret_list->array is NULL if it is the default, which is empty. */
 static int find_array(struct load_worker *worker, const struct loader_field *type,
                       const struct shard *shard, const struct view_piece *piece,
-                      const struct json_t **ret_node, struct err *err)
+                      struct jsonx_list *ret_list, struct err *err)
 {
-    *ret_node = NULL;
-    int status = piece->field.present
-                     ? field_find_value(worker, type->path, shard, piece, ret_node, err)
-                     : 0;
+    const struct json_t *root = NULL;
+    *ret_list = (struct jsonx_list){0};
+    int status =
+        piece->field.present ? field_find_value(worker, NULL, shard, piece, &root, err) : 0;
     if (status)
         return status;
-    if (!*ret_node)
+    if (root)
+        *ret_list = jsonx_path_find_list(worker->document, type->path);
+    if (jsonx_kind(ret_list->array) == JSON_KIND_NULL)
+        ret_list->array = NULL;
+    if (!ret_list->array)
         return type->default_value ? 0 : field_no_value(type, shard, piece, err);
-    return jsonx_kind(*ret_node) == JSON_KIND_ARRAY ? 0
-                                                    : field_wrong_value(type, shard, piece, err);
+    return jsonx_kind(ret_list->array) == JSON_KIND_ARRAY
+               ? 0
+               : field_wrong_value(type, shard, piece, err);
 }
 
 /* Stores the numbers of an array, of which ragged_bytes_max bounds the bytes. -EBADMSG without
  * detail. */
-static int store_array(const struct json_t *array, enum dtype dtype, uint8_t *to)
+static int store_array(const struct loader *loader, const struct loader_field *type,
+                       const struct jsonx_list *list, uint8_t *to)
 {
-    size_t bytes = dtype_bytes(dtype);
+    size_t bytes = dtype_bytes(type->dtype);
     int status = 0;
-    for (size_t i = 0; !status && i < jsonx_count(array); i++)
-        status = field_store_number(dtype, jsonx_at(array, i), to + i * bytes);
+    for (size_t i = 0; !status && i < jsonx_count(list->array); i++) {
+        const struct json_t *node = jsonx_list_at(list, i);
+        uint64_t number = 0;
+        if (type->map)
+            status = field_find_class_of(loader, type, node, &number);
+        if (type->map && !status)
+            status = field_store_integer(type->dtype, (int64_t)number, to + i * bytes);
+        else if (!type->map)
+            status = field_store_number(type->dtype, node, to + i * bytes);
+    }
     return status;
 }
 
@@ -93,7 +118,7 @@ int field_read_numbers(struct load_worker *worker, const struct loader_field *ty
                        const struct shard *shard, const struct view_piece *piece,
                        struct field_numbers *ret_numbers, struct err *err)
 {
-    const struct json_t *node;
+    struct jsonx_list list;
     struct npy npy;
     if (!type->path) {
         int status = field_decode_array(shard, piece, &npy, err);
@@ -106,13 +131,13 @@ int field_read_numbers(struct load_worker *worker, const struct loader_field *ty
         memcpy(ret_numbers->shape, npy.shape, sizeof npy.shape);
         return 0;
     }
-    int status = find_array(worker, type, shard, piece, &node, err);
-    size_t count = status ? 0 : jsonx_count(node), bytes = count * dtype_bytes(type->dtype);
+    int status = find_array(worker, type, shard, piece, &list, err);
+    size_t count = status ? 0 : jsonx_count(list.array), bytes = count * dtype_bytes(type->dtype);
     if (!status)
         status = pixels_reserve(&worker->numbers, bytes + 1, err);
     if (status)
         return status;
-    if (node && store_array(node, type->dtype, worker->numbers.data))
+    if (list.array && store_array(worker->loader, type, &list, worker->numbers.data))
         return field_wrong_value(type, shard, piece, err);
     *ret_numbers =
         (struct field_numbers){.data = worker->numbers.data, .bytes = bytes, .shape = {count}};
@@ -184,13 +209,13 @@ static int read_npy_rows(struct load_worker *worker, uint32_t columns, const str
 }
 
 /* -EBADMSG without detail. array: of rows of a multiple of columns; or the only row, if flat. */
-static int store_rows(const struct json_t *array, uint32_t columns, bool is_flat, double *rows,
+static int store_rows(const struct jsonx_list *list, uint32_t columns, bool is_flat, double *rows,
                       uint64_t *ret_numbers_count)
 {
-    size_t count = is_flat ? 1 : jsonx_count(array);
+    size_t count = is_flat ? 1 : jsonx_count(list->array);
     uint64_t at = 0;
     for (size_t i = 0; i < count; i++) {
-        const struct json_t *row = is_flat ? array : jsonx_at(array, i);
+        const struct json_t *row = is_flat ? list->array : jsonx_list_at(list, i);
         size_t numbers = jsonx_count(row);
         bool fits = columns == 4 ? numbers == 4 : numbers % columns == 0;
         if (jsonx_kind(row) != JSON_KIND_ARRAY || !fits)
@@ -203,11 +228,11 @@ static int store_rows(const struct json_t *array, uint32_t columns, bool is_flat
     return 0;
 }
 
-static uint64_t count_numbers(const struct json_t *array, bool is_flat)
+static uint64_t count_numbers(const struct jsonx_list *list, bool is_flat)
 {
-    uint64_t count = is_flat ? jsonx_count(array) : 0;
-    for (size_t i = 0; !is_flat && i < jsonx_count(array); i++)
-        count += jsonx_count(jsonx_at(array, i));
+    uint64_t count = is_flat ? jsonx_count(list->array) : 0;
+    for (size_t i = 0; !is_flat && i < jsonx_count(list->array); i++)
+        count += jsonx_count(jsonx_list_at(list, i));
     return count;
 }
 
@@ -215,19 +240,19 @@ static int read_json_rows(struct load_worker *worker, const struct loader_field 
                           uint32_t columns, const struct shard *shard,
                           const struct view_piece *piece, uint64_t *ret_count, struct err *err)
 {
-    const struct json_t *node;
+    struct jsonx_list list;
     uint64_t numbers = 0;
-    int status = find_array(worker, type, shard, piece, &node, err);
+    int status = find_array(worker, type, shard, piece, &list, err);
     if (status)
         return status;
-    bool is_flat =
-        columns == 3 && jsonx_count(node) > 0 && jsonx_kind(jsonx_at(node, 0)) != JSON_KIND_ARRAY;
+    bool is_flat = columns == 3 && !list.rest && jsonx_count(list.array) > 0 &&
+                   jsonx_kind(jsonx_at(list.array, 0)) != JSON_KIND_ARRAY;
     status =
-        pixels_reserve(&worker->numbers, count_numbers(node, is_flat) * sizeof(double) + 1, err);
+        pixels_reserve(&worker->numbers, count_numbers(&list, is_flat) * sizeof(double) + 1, err);
     if (status)
         return status;
-    if (node &&
-        store_rows(node, columns, is_flat, (double *)(void *)worker->numbers.data, &numbers))
+    if (list.array &&
+        store_rows(&list, columns, is_flat, (double *)(void *)worker->numbers.data, &numbers))
         return field_wrong_value(type, shard, piece, err);
     *ret_count = numbers / columns;
     return 0;

@@ -74,7 +74,10 @@ static int check_path(const struct loader_field *field, struct err *err)
         err_advise(err, "set dtype and rank to those of a JSON array of numbers");
         return -EINVAL;
     }
-    return field->path ? jsonx_path_check(field->path, err) : 0;
+    if (!field->path)
+        return 0;
+    return is_numbers(field) ? jsonx_path_check_list(field->path, err)
+                             : jsonx_path_check(field->path, err);
 }
 
 static int check_default(const struct loader_field *field, struct err *err)
@@ -209,6 +212,8 @@ int fields_check(const struct loader_options *options, struct err *err)
         if (!status)
             status = field_check_tokens(field, err);
         if (!status)
+            status = field_check_map(field, err);
+        if (!status)
             status = check_follows(options, field, err);
     }
     return status;
@@ -238,8 +243,8 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         const struct loader_field *field = &options->fields[i];
         bytes += string_bytes(field->name) + string_bytes(field->from) + string_bytes(field->path) +
                  string_bytes(field->default_value) + string_bytes(field->follows) +
-                 string_bytes(field->tokenizer) + string_bytes(field->begin_token) +
-                 string_bytes(field->end_token);
+                 string_bytes(field->map) + string_bytes(field->tokenizer) +
+                 string_bytes(field->begin_token) + string_bytes(field->end_token);
     }
     *ret_fields = NULL;
     if (count == 0)
@@ -255,6 +260,7 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         fields[i].path = copy_string(&text, options->fields[i].path);
         fields[i].default_value = copy_string(&text, options->fields[i].default_value);
         fields[i].follows = copy_string(&text, options->fields[i].follows);
+        fields[i].map = copy_string(&text, options->fields[i].map);
         fields[i].tokenizer = copy_string(&text, options->fields[i].tokenizer);
         fields[i].begin_token = copy_string(&text, options->fields[i].begin_token);
         fields[i].end_token = copy_string(&text, options->fields[i].end_token);

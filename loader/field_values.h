@@ -28,6 +28,8 @@ int field_no_value(const struct loader_field *type, const struct shard *shard,
 /* Stores a JSON number or truth value as one of the type, unaligned. -EBADMSG without detail: it is
  * of another type, or out of range. */
 int field_store_number(enum dtype dtype, const struct json_t *node, uint8_t *to);
+/* Stores an integer. -EBADMSG: it is out of range. */
+int field_store_integer(enum dtype dtype, int64_t number, uint8_t *to);
 /* The values of an array; in the worker's scratch or in the stored field. */
 struct field_numbers {
     const uint8_t *data; /* unaligned */
@@ -48,6 +50,13 @@ int field_read_rows(struct load_worker *worker, const struct loader_field *type,
 int field_decode_numbers(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                          uint32_t field, const struct shard *shard, const struct view_piece *piece,
                          struct err *err);
+
+/* field_map.c: finds the number of a name, or of a JSON string or integer. -EBADMSG without detail:
+ * the list of the field's map has no such name. */
+int field_find_class(const struct loader *loader, const struct loader_field *type, const char *name,
+                     size_t bytes, uint64_t *ret_number);
+int field_find_class_of(const struct loader *loader, const struct loader_field *type,
+                        const struct json_t *node, uint64_t *ret_number);
 
 /* field_tokens.c: encodes a text. -EBADMSG: it is too long. -ENOMEM. */
 int field_encode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,

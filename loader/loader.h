@@ -110,8 +110,13 @@ struct loader_field {
     enum dtype dtype; /* of LOADER_FIELD_ARRAY and LOADER_FIELD_LABELS */
     uint32_t rank;    /* of LOADER_FIELD_ARRAY: dimensions of each array, at most DTYPE_RANK_MAX */
     /* The stored field is a JSON document, and this selects the value, such as "$.boxes[0].label"
-     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and labels. */
+     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and labels. Of
+     * arrays, boxes and keypoints, it may select the elements: "$.objects[*].bbox". */
     const char *path;
+    /* Of integers, and of arrays of integers from JSON: a file of names as in struct loader_label.
+     * The stored values are names in this list, or integers that it lists, and become their numbers
+     * in it. An integer without a path is stored as a plain name. NULL: none. */
+    const char *map;
     /* The value of samples that lack the field, or whose document lacks the value or has null
      * there, as stored text would give it. NULL: such a sample is bad. Of JSON arrays, only "[]".
      * Not for bytes, labels and NumPy files. */

@@ -214,7 +214,9 @@ static int open_stages(struct loader *loader, struct err *err)
         uint32_t pieces = view_pieces_max(loader->sources[i].view);
         loader->pieces_max = pieces > loader->pieces_max ? pieces : loader->pieces_max;
     }
-    int status = field_tokens_open(loader, err);
+    int status = field_maps_open(loader, err);
+    if (!status)
+        status = field_tokens_open(loader, err);
     if (!status)
         status = decode_pool_open(loader, err);
     if (!status)
@@ -313,6 +315,7 @@ static void free_contents(struct loader *loader)
 static void free_shell(struct loader *loader)
 {
     device_close(loader->own_device);
+    field_maps_close(loader);
     field_tokens_close(loader);
     free(loader->fields_memory);
     pthread_mutex_destroy(&loader->memory.mutex);

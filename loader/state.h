@@ -37,6 +37,7 @@ struct loader {
     struct loader_options options; /* strings point into the loader */
     char field[LOADER_FROM_BYTES_MAX];
     void *fields_memory;         /* of options.fields and its strings */
+    struct name_list *maps;      /* by number of field; NULL: none has names */
     struct field_tokens *tokens; /* by number of field; NULL: none is tokens */
     struct io *io, *own_io;
     struct device *device, *own_device;
@@ -167,6 +168,12 @@ void field_tokens_close(struct loader *loader); /* safe on a zeroed loader */
 const char *field_length_name(const struct loader *loader, uint32_t field);
 uint32_t field_tokenizers(const struct loader *loader); /* how many a worker may need */
 void field_encoders_close(struct load_worker *worker);
+
+/* field_map.c. Checks the option. -EINVAL. */
+int field_check_map(const struct loader_field *field, struct err *err);
+/* Reads the names of options.fields. Errors of name_list_read. */
+int field_maps_open(struct loader *loader, struct err *err);
+void field_maps_close(struct loader *loader); /* safe on a zeroed loader */
 
 /* label.c. Copies the path of options.image.label and reads its class names. */
 int label_open(struct loader *loader, struct err *err);

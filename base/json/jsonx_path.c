@@ -50,27 +50,75 @@ static const char *parse_segment(const char *at, struct segment *segment)
     return copy_name(segment, at + 1, bytes) ? at + 1 + bytes : NULL;
 }
 
-int jsonx_path_check(const char *path, struct err *err)
+static const char wildcard[] = "[*]";
+
+static bool is_wildcard(const char *at)
+{
+    return strncmp(at, wildcard, strlen(wildcard)) == 0;
+}
+
+static int check_path(const char *path, unsigned wildcards_max, const char *expected,
+                      struct err *err)
 {
     struct segment segment;
+    unsigned wildcards = 0;
     const char *at = path[0] == '$' ? path + 1 : NULL;
-    while (at && *at)
-        at = parse_segment(at, &segment);
+    while (at && *at) {
+        if (is_wildcard(at) && wildcards++ < wildcards_max)
+            at += strlen(wildcard);
+        else
+            at = parse_segment(at, &segment);
+    }
     if (at)
         return 0;
     err_set(err, -EINVAL, "a JSON path has the wrong form");
-    err_expected(err, "$.name, $['name'] or $[0], joined as in $.boxes[0].label");
+    err_expected(err, "%s", expected);
     err_found(err, "\"%.100s\"", path);
     return -EINVAL;
 }
 
-struct json_t *jsonx_path_find(struct json_t *root, const char *path)
+int jsonx_path_check(const char *path, struct err *err)
+{
+    return check_path(path, 0, "$.name, $['name'] or $[0], joined as in $.boxes[0].label", err);
+}
+
+int jsonx_path_check_list(const char *path, struct err *err)
+{
+    return check_path(path, 1,
+                      "$.name, $['name'] or $[0], joined as in $.boxes[0].label, and at most one "
+                      "[*], as in $.objects[*].bbox",
+                      err);
+}
+
+/* Follows segments up to the end or a wildcard, at which *at then is. */
+static struct json_t *follow(struct json_t *node, const char **at)
 {
     struct segment segment;
-    struct json_t *node = root;
-    for (const char *at = path + 1; node && *at;) {
-        at = parse_segment(at, &segment);
-        node = segment.is_index ? jsonx_at(node, segment.index) : jsonx_get(node, segment.name);
+    while (**at && !is_wildcard(*at)) {
+        *at = parse_segment(*at, &segment);
+        node = !node              ? NULL
+               : segment.is_index ? jsonx_at(node, segment.index)
+                                  : jsonx_get(node, segment.name);
     }
     return node;
+}
+
+struct json_t *jsonx_path_find(struct json_t *root, const char *path)
+{
+    const char *at = path + 1;
+    return follow(root, &at);
+}
+
+struct jsonx_list jsonx_path_find_list(struct json_t *root, const char *path)
+{
+    const char *at = path + 1;
+    struct json_t *array = follow(root, &at);
+    return (struct jsonx_list){.array = array, .rest = *at ? at + strlen(wildcard) : NULL};
+}
+
+struct json_t *jsonx_list_at(const struct jsonx_list *list, size_t i)
+{
+    const char *at = list->rest;
+    struct json_t *node = jsonx_at(list->array, i);
+    return at ? follow(node, &at) : node;
 }

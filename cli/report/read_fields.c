@@ -148,6 +148,8 @@ static int visit(void *context, const struct yaml_leaf *leaf)
         return set_normalized(parser, leaf->values[0]);
     if (strcmp(key, ".visible_min") == 0)
         return set_visible_min(parser, leaf->values[0]);
+    if (strcmp(key, ".map") == 0)
+        return set_text(parser, leaf->values[0], &parser->field->map);
     if (strcmp(key, ".tokenizer") == 0)
         return set_text(parser, leaf->values[0], &parser->field->tokenizer);
     if (strcmp(key, ".begin") == 0)
@@ -161,8 +163,8 @@ static int visit(void *context, const struct yaml_leaf *leaf)
         return set_count(parser, leaf->values[0], "pad: the number of a token",
                          &parser->field->pad_token);
     return wrong_spec(parser, "the keys from, path, decode, default, dtype, rank, follows, "
-                              "box_format, normalized, visible_min, tokenizer, length, pad, begin "
-                              "and end");
+                              "box_format, normalized, visible_min, map, tokenizer, length, pad, "
+                              "begin and end");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)

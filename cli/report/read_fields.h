@@ -28,7 +28,7 @@
 /* Zero it before read_fields_parse. */
 struct read_fields {
     struct loader_field list[LOADER_FIELDS_MAX];
-    char *owned_texts[8 * LOADER_FIELDS_MAX]; /* borrowed by list */
+    char *owned_texts[9 * LOADER_FIELDS_MAX]; /* borrowed by list */
     uint32_t texts_count, count;
 };
 

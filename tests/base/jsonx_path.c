@@ -59,11 +59,39 @@ static void other_paths_are_refused(void **state)
     assert_int_equal(jsonx_path_check(longer, &err), -EINVAL);
 }
 
+static void a_wildcard_selects_in_each_element(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"a\":[{\"b\":[7]},{\"b\":[8,9]},{}],\"c\":[1,2]}";
+    struct err err;
+    struct json_t *root;
+    int64_t value = 0;
+    assert_ok(jsonx_parse(text, sizeof text - 1, "t", 0, &root, &err), &err);
+    assert_ok(jsonx_path_check_list("$.a[*].b[0]", &err), &err);
+    struct jsonx_list list = jsonx_path_find_list(root, "$.a[*].b[0]");
+    assert_int_equal(jsonx_count(list.array), 3);
+    assert_int_equal(jsonx_i64(jsonx_list_at(&list, 1), &value), 0);
+    assert_int_equal(value, 8);
+    assert_null(jsonx_list_at(&list, 2));
+    list = jsonx_path_find_list(root, "$.c[*]");
+    assert_int_equal(jsonx_i64(jsonx_list_at(&list, 1), &value), 0);
+    assert_int_equal(value, 2);
+    list = jsonx_path_find_list(root, "$.c");
+    assert_null(list.rest);
+    assert_int_equal(jsonx_i64(jsonx_list_at(&list, 0), &value), 0);
+    assert_int_equal(value, 1);
+    assert_null(jsonx_path_find_list(root, "$.none[*].b").array);
+    assert_int_equal(jsonx_path_check_list("$.a[*].b[*]", &err), -EINVAL);
+    assert_int_equal(jsonx_path_check_list("[*]", &err), -EINVAL);
+    jsonx_free(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_selects_one_node),
         cmocka_unit_test(other_paths_are_refused),
+        cmocka_unit_test(a_wildcard_selects_in_each_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

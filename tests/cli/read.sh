@@ -551,6 +551,49 @@ PYTHON
   grep -q 'a record has no image' errors
 }
 
+# JSON with an object for each thing, and names instead of class numbers.
+objects_with_names_become_arrays() {
+  need_python
+  printf 'cat\nsmall dog\n12\n' >names.txt
+  "$python" - <<'PYTHON'
+import io, json, tarfile
+ppm = b"P6 40 30 255\n" + bytes(40 * 30 * 3)
+tar = tarfile.open("objects.tar", "w")
+def add(name, data):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+for i in range(6):
+    objects = [{"bbox": [k, k, 5, 6], "name": ["cat", "small dog", 12][k % 3], "v": {"n": k}} for k in range(i)]
+    add(f"k{i}.json", json.dumps({"objects": objects, "kind": "small dog"}).encode())
+    add(f"k{i}.ppm", ppm)
+    add(f"k{i}.txt", b"small dog\n")
+add("k6.json", b'{"objects": [{"bbox": [0, 0, 1, 1], "name": "bird", "v": {"n": 0}}], "kind": "bird"}')
+add("k6.ppm", ppm)
+add("k6.txt", b"bird")
+add("k7.json", b'{"objects": [{"bbox": [0, 0, 1, 1], "name": "cat", "v": {}}], "kind": "cat"}')
+add("k7.ppm", ppm)
+add("k7.txt", b"cat")
+tar.close()
+PYTHON
+  local fields=(--field 'boxes={from: json, path: "$.objects[*].bbox", decode: boxes, follows: image, box_format: xywh}'
+    --field 'classes={from: json, path: "$.objects[*].name", map: names.txt, decode: array, dtype: u8, follows: boxes}'
+    --field 'n={from: json, path: "$.objects[*].v.n", decode: array, dtype: f32}'
+    --field 'kind={from: json, path: $.kind, map: names.txt, decode: int}' --field 'text={from: txt, map: names.txt, decode: int}')
+  millrace read objects.tar --decode image --size 32 --crop none "${fields[@]}" --order sequential --count 6 --batch 6 --print json --out objects --quiet >lines
+  same "$(sed -n 4p lines)" '{"position":3,"dataset":0,"epoch":0,"sample":3,"key":"k3","fields":{"boxes":[3,4],"classes":[3],"n":[3],"kind":1,"text":1}}'
+  same "$(tail -c 5 objects/k5.classes.npy | od -An -tu1 | tr -s ' ')" " 0 1 2 0 1"
+  millrace read objects.tar --decode image --size 32 --crop none "${fields[@]}" --order sequential --batch 8 --on-error skip --print json 2>errors >lines
+  contains "$(cat errors)" 'field "json" at $.objects[*].name has the wrong type'
+  contains "$(cat errors)" 'field "json" at $.objects[*].v.n has the wrong type'
+  contains "$(cat errors)" "expected names that the list has"
+  same "$(grep -c fields lines)" 6
+  same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v[*]", decode: array}')" 2
+  same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", decode: int}')" 2
+  same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", map: names.txt, decode: f32}')" 2
+  same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", map: none.txt, decode: array, dtype: i64}')" 1
+}
+
 masks_are_stored_upright() {
   mkdir -p turned
   "$python" - <<'PYTHON'
@@ -610,5 +653,5 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time samples_are_selected_by_key a_replaced_shard_is_a_bad_sample_by_number \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
-  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields labels_and_boxes_follow_images \
+  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields labels_and_boxes_follow_images objects_with_names_become_arrays \
   masks_are_stored_upright wrong_fields_are_wrong_usage
