@@ -143,6 +143,40 @@ static int reject_without_class(const struct pipeline_item *item, const char *fo
     return -EBADMSG;
 }
 
+/* Readers of image folders number the folders in byte order. */
+static void warn_of_order(const struct export *export)
+{
+    const struct source *source = export->source;
+    for (uint64_t i = 1; i < source->classes_count; i++)
+        if (strcmp(source->classes[i - 1], source->classes[i]) >= 0) {
+            log_line(export->options->log, LOG_WARN,
+                     "the classes are not in byte order of their names: readers of image folders "
+                     "will number them otherwise; --format tar keeps the numbers");
+            return;
+        }
+}
+
+/* Classes without samples, too, so that all readers find the same ones. */
+static int make_class_folders(const struct export *export, struct err *err)
+{
+    const struct convert_options *options = export->options;
+    const char *staging = export->io->transactions->staging_path(export->transaction);
+    char split[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+    uint32_t splits = options->splits_count ? options->splits_count : 1;
+    int status = 0;
+    warn_of_order(export);
+    for (uint32_t s = 0; s < splits && !status; s++) {
+        status = io_join_path(staging, options->splits_count ? options->splits[s].name : ".", split,
+                              err);
+        for (uint64_t i = 0; i < export->source->classes_count && !status; i++) {
+            status = io_join_path(split, export->source->classes[i], path, err);
+            if (!status)
+                status = export->io->names->make_folder(export->io, path, err);
+        }
+    }
+    return status;
+}
+
 /* Sets folder (IO_PATH_BYTES_MAX) to the sample's split and class, each with a slash. */
 static int find_folder(const struct export *export, const struct pipeline_item *item, char *folder,
                        struct err *err)
@@ -203,6 +237,9 @@ static int explain(int status, const char *name, struct err *err)
 
 static int write_item(struct export *export, const struct pipeline_item *item, struct err *err)
 {
+    const char *key = item->item.key;
+    while (strncmp(key, "./", 2) == 0) /* as `tar -C folder .` writes */
+        key += 2;
     char folder[IO_PATH_BYTES_MAX],
         name[IO_PATH_BYTES_MAX + SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
     int status = find_folder(export, item, folder, err);
@@ -210,7 +247,7 @@ static int write_item(struct export *export, const struct pipeline_item *item, s
         const struct encoded_field *field = &item->encoded.fields[i];
         if (export->has_class_folders && strcmp(field->extension, "cls") == 0)
             continue;
-        snprintf(name, sizeof name, "%s%s.%s", folder, item->item.key, field->extension);
+        snprintf(name, sizeof name, "%s%s.%s", folder, key, field->extension);
         status =
             strlen(name) < IO_PATH_BYTES_MAX
                 ? write_field(export, name, item->encoded.data.data + field->at, field->bytes, err)
@@ -284,7 +321,11 @@ static int write_items(struct export *export, struct err *err)
                                         find_field(&item->encoded, "cls") &&
                                         has_image(&item->encoded);
             is_first = false;
+            if (export->has_class_folders)
+                status = make_class_folders(export, err);
         }
+        if (status)
+            break;
         status = item->status ? skip_item(export, item, err) : write_item(export, item, err);
         pipeline_release(pipeline);
         position++;

@@ -3,9 +3,9 @@
  *
  * Each field becomes the file KEY.EXTENSION. If the first sample has an image and a class number
  * (cls), and the source names the classes, the files are those of an ImageFolder:
- * CLASS/KEY.EXTENSION without cls, for all samples; CLASS/ is omitted where the key already begins
- * with it. With splits, they are below a folder for each split. The last file, EXPORT_RECORD, is
- * hidden; it has the number of samples and the class names.
+ * CLASS/KEY.EXTENSION without cls, for all samples. CLASS/ is omitted where the key already begins
+ * with it. Each class has a folder. With splits, they are below a folder for each split. The last
+ * file, EXPORT_RECORD, is hidden; it has the number of samples and the class names.
  */
 #ifndef MILLRACE_CONVERT_DATASET_EXPORT_FOLDER_H
 #define MILLRACE_CONVERT_DATASET_EXPORT_FOLDER_H

@@ -67,6 +67,17 @@ a_folder_has_splits_and_any_fields() {
   diff -r -x .millrace-export.json all both
 }
 
+classes_without_samples_have_folders() {
+  mkdir empty && cp -r photos/moon photos/ring empty && mkdir empty/cross
+  millrace convert dataset empty holes --quiet >/dev/null
+  millrace convert dataset holes full --format folder --split a=0.5,b=0.5 --quiet >/dev/null
+  same "$(cd full && echo */*)" "a/cross a/moon a/ring b/cross b/moon b/ring"
+  need_python
+  write_tar dots.tar ./a.txt 1 ./b/c.txt 2
+  millrace convert dataset dots.tar dots --format folder --fields txt --quiet >/dev/null
+  same "$(cat dots/a.txt dots/b/c.txt)" 12
+}
+
 hostile_keys_leave_nothing() {
   need_python
   mkdir inside
@@ -112,4 +123,4 @@ damaged_shards_are_named() {
 }
 
 run_cases tars_have_the_members_without_an_index a_killed_export_of_tars_resumes_to_the_same_bytes a_folder_of_classes_is_the_original \
-  a_folder_has_splits_and_any_fields hostile_keys_leave_nothing existing_folders_are_kept killed_exports_are_removed_by_the_next damaged_shards_are_named
+  a_folder_has_splits_and_any_fields classes_without_samples_have_folders hostile_keys_leave_nothing existing_folders_are_kept killed_exports_are_removed_by_the_next damaged_shards_are_named
