@@ -59,10 +59,10 @@ struct verify_options {
      * *ret_kind. May be NULL. */
     int (*check_member)(void *context, const struct verify_member *member,
                         enum verify_kind *ret_kind, struct err *err);
-    /* Require the dataset's fields in each sample, and a label if it names classes. For a single
-     * shard: the fields that any of its samples has. */
+    /* Require an image and a class number in each sample, if the dataset (for a single shard, any
+     * of its samples) has such a field, and no fields that the dataset does not list. */
     bool requires_fields;
-    /* Whether field b may replace field a, such as PNG for JPEG. NULL: never. */
+    /* Whether both fields are images, so that b may replace a. NULL: none is. */
     bool (*is_alternative)(const char *a, const char *b);
     /* Called per buffer; may be NULL. */
     void (*progress)(void *context, uint64_t bytes_done, uint64_t bytes);

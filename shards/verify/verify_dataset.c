@@ -70,8 +70,9 @@ const char *verify_kind_name(enum verify_kind kind)
     return names[kind];
 }
 
-/* Fields required in each sample: the dataset's fields, and a label if the dataset names classes;
- * for a single shard, the fields that any sample has. Bits are the shard's field numbers. */
+/* Fields required in each sample: an image and a label, if the dataset (for a single shard, any
+ * sample) has one. Samples may lack other fields, such as a caption. Bits are the shard's field
+ * numbers. */
 struct required_fields {
     const char *names[SHARD_FIELDS_MAX + 1];
     uint64_t any_of[SHARD_FIELDS_MAX + 1]; /* fields that satisfy the requirement */
@@ -81,8 +82,13 @@ struct required_fields {
 
 static const char label_field[] = "cls";
 
-static void require_field(struct required_fields *required, const char *name)
+static void require_field(struct required_fields *required, const struct verify_options *options,
+                          const char *name)
 {
+    bool is_image = options->is_alternative && options->is_alternative(name, name) &&
+                    !strchr(name, '.'); /* seg.png is another field than the image */
+    if (!is_image && strcmp(name, label_field) != 0)
+        return;
     for (uint32_t i = 0; i < required->count; i++)
         if (strcmp(required->names[i], name) == 0)
             return;
@@ -97,9 +103,9 @@ static struct required_fields find_required(const struct verification *v,
     struct required_fields required = {.count = 0};
     uint32_t fields = shard_index_fields(index);
     for (uint32_t f = 0; dataset && f < dataset->fields_count; f++)
-        require_field(&required, dataset->fields[f]);
+        require_field(&required, v->options, dataset->fields[f]);
     for (uint32_t f = 0; !dataset && f < fields; f++)
-        require_field(&required, shard_index_extension(index, f));
+        require_field(&required, v->options, shard_index_extension(index, f));
     for (uint32_t f = 0; f < fields; f++) {
         const char *name = shard_index_extension(index, f);
         if (dataset && !dataset_has_field(dataset, name, strlen(name)))
