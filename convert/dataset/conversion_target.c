@@ -152,6 +152,10 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_is_comple
         status = find_complete_outputs(conversion, ret_is_complete, err);
     if (!status && action == ACTION_REUSE && !*ret_is_complete)
         status = reject_other_conversion(target, err);
+    /* A conversion that was killed after its commit left the lock's files, which releasing removes.
+     * They are harmless where this fails. */
+    if (!status && *ret_is_complete && !conversion->lock)
+        io->locks->acquire(io, target, NULL, &conversion->lock, NULL);
     if (status || *ret_is_complete)
         return status;
     if (action == ACTION_RESTART) {
