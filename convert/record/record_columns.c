@@ -53,6 +53,9 @@ static int add_mapping(struct columns *columns, const char *name, const char *fi
         err_advise(err, "choose some with --column NAME=FIELD");
         return -EINVAL;
     }
+    int status = kind == COLUMN_JSON ? 0 : columns_check_name(name, err); /* JSON: * itself */
+    if (status)
+        return status;
     struct column *column = &columns->items[columns->count++];
     *column = (struct column){.kind = kind};
     snprintf(column->name, sizeof column->name, "%s", name);
@@ -134,6 +137,8 @@ int record_columns_choose(const struct record *record, struct columns *ret_colum
             add_mapping(ret_columns, record_name(record, classes.values[0]), "", COLUMN_CLASS, err);
     if (!status)
         status = add_mapping(ret_columns, "*", "json", COLUMN_JSON, err);
+    if (status && err && !err->path[0])
+        err_at(err, record->path, (int64_t)record->offset);
     return status;
 }
 

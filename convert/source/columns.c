@@ -97,6 +97,17 @@ static int check_field(const char *mapping, const struct column *column, struct 
     return 0;
 }
 
+int columns_check_name(const char *name, struct err *err)
+{
+    if (name[0] != '$' && strcmp(name, "*") != 0 && strcmp(name, "#") != 0)
+        return 0;
+    err_set(err, -EINVAL, "a column's name has another meaning in --column");
+    err_expected(err, "a name other than * and # that does not begin with $");
+    err_found(err, "\"%.100s\"", name);
+    err_advise(err, "rename the column");
+    return -EINVAL;
+}
+
 static int check_name(const char *mapping, const struct column *column, struct err *err)
 {
     const char *name = column->name;

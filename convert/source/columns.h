@@ -72,6 +72,10 @@ struct column_probe {
 int columns_choose(const struct table_row *row, const struct column_probe *probe,
                    struct columns *ret_columns, struct err *err);
 
+/* -EINVAL: no mapping can name this column, because "*", "#" and names that begin with $ have
+ * another meaning in a mapping. */
+int columns_check_name(const char *name, struct err *err);
+
 /* Whether columns_choose takes a column with this name for the text or the class. */
 bool column_name_is_text(const char *name);
 bool column_name_is_class(const char *name);

@@ -130,6 +130,11 @@ static int add_files(const struct candidates *files, struct columns *columns, st
         if (strcmp(files->names[i], "file_name") == 0)
             main_file = files->names[i];
     bool is_clear = files->count <= CANDIDATES_MAX && (files->count == 0 || main_file);
+    int status = 0;
+    for (uint32_t i = 0; i < files->count && i < CANDIDATES_MAX && !status; i++)
+        status = columns_check_name(files->names[i], err);
+    if (status)
+        return status;
     if (is_clear && main_file)
         add_mapping(columns, main_file, "", COLUMN_FILE);
     for (uint32_t i = 0; i < files->count && is_clear; i++)

@@ -122,6 +122,18 @@ PY
   same "$(tar -xOf two/shard-000000.tar 00000000.json)" '{"caption":["it'"'"'s é"],"vector":[1.5,-2]}'
 }
 
+names_with_another_meaning_are_refused() {
+  "$python" - <<'PY'
+import glob, tf_records
+jpeg = open(sorted(glob.glob("photos/*/*.jpg"))[0], "rb").read()
+tf_records.write("dollar.tfrecord", [{"$.b$.": jpeg}])
+PY
+  same "$(status_of millrace convert dataset dollar.tfrecord dollar)" 2
+  contains "$(cat errors)" 'another meaning in --column: dollar.tfrecord at 0:'
+  contains "$(cat errors)" 'found "$.b$."; rename the column'
+  [[ ! -e dollar ]]
+}
+
 damage_is_found_and_names_the_record() {
   "$python" - <<'PY'
 import gzip, tf_records as t
@@ -210,5 +222,6 @@ PY
 }
 
 run_cases records_become_samples_with_an_image_a_class_and_the_rest a_source_is_a_file_a_folder_a_glob_or_a_pattern \
-  columns_become_fields_keys_and_classes several_images_need_columns damage_is_found_and_names_the_record \
+  columns_become_fields_keys_and_classes several_images_need_columns \
+  names_with_another_meaning_are_refused damage_is_found_and_names_the_record \
   files_of_the_tfrecord_package_are_read

@@ -52,7 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         check_strings(record, data, bytes);
         if (record_columns_choose(record, columns, &err) == 0)
             read_fields(&sampler, columns, record);
-        for (int kind = 0; record->count > 0 && kind < COLUMN_KINDS_COUNT; kind++) {
+        bool has_name = record->count > 0 &&
+                        columns_check_name(record_name(record, &record->values[0]), &err) == 0;
+        for (int kind = 0; has_name && kind < COLUMN_KINDS_COUNT; kind++) {
             columns->count = 1;
             columns->items[0] = (struct column){.kind = (enum column_kind)kind, .field = "x.npy"};
             strcpy(columns->items[0].name, record_name(record, &record->values[0]));
