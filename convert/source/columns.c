@@ -199,8 +199,9 @@ bool columns_have(const struct columns *columns, const char *name)
 {
     for (uint32_t i = 0; i < columns->count; i++) {
         const char *mapped = columns->items[i].name;
-        if (strcmp(mapped, name) == 0 ||
-            (strncmp(mapped, "$.", 2) == 0 && strcmp(mapped + 2, name) == 0))
+        bool is_path = mapped[0] == '$';
+        if (is_path ? strncmp(mapped, "$.", 2) == 0 && strcmp(mapped + 2, name) == 0
+                    : strcmp(mapped, name) == 0)
             return true;
     }
     return false;
@@ -223,7 +224,7 @@ int columns_check(const struct columns *columns, const struct table_row *row, st
     for (uint32_t i = 0; i < columns->count && header && !missing; i++) {
         const char *name = columns->items[i].name;
         bool is_found = strcmp(name, "*") == 0 || strcmp(name, "#") == 0;
-        for (size_t cell = 0; cell < count && !is_found; cell++)
+        for (size_t cell = 0; cell < count && !is_found && name[0] != '$'; cell++)
             is_found = strcmp(csv_cell_text(header, cell, &bytes), name) == 0;
         missing = is_found ? NULL : name;
     }

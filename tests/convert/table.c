@@ -83,7 +83,7 @@ static void columns_become_fields_of_their_kind(void **state)
                                          "$.m.t[1]=t:json", "b=bin:base64", "*=json"};
     write_list(fixture, "list.jsonl",
                "{\"n\":-5,\"x\":-225e-2,\"ok\":true,\"m\":{\"t\":[1, [2, null]]},\"b\":\"aGk=\","
-               "\"r\": [1.0,\"\\u00e9\"]}\n");
+               "\"$.m.t[1]\":0,\"r\": [1.0,\"\\u00e9\"]}\n");
     fixture->options.columns = (struct convert_string_list){mapped, 6};
     assert_converts(fixture);
     assert_string_equal(read_member(fixture, "00000000.n"), "-5");
@@ -92,7 +92,7 @@ static void columns_become_fields_of_their_kind(void **state)
     assert_string_equal(read_member(fixture, "00000000.t"), "[2,null]");
     assert_string_equal(read_member(fixture, "00000000.bin"), "hi");
     assert_string_equal(read_member(fixture, "00000000.json"),
-                        "{\"m\":{\"t\":[1, [2, null]]},\"r\":[1.0,\"\\u00e9\"]}");
+                        "{\"m\":{\"t\":[1, [2, null]]},\"$.m.t[1]\":0,\"r\":[1.0,\"\\u00e9\"]}");
     remove_target(fixture);
     write_list(fixture, "list.tsv", "n\tx\tok\tb\n 007 \t.5\tFALSE\taGk\n\t\t\t\n");
     set_columns(fixture, "n=n:int", "x=x:float", "ok=ok:bool");
@@ -191,6 +191,7 @@ static void invalid_lists_are_refused_before_anything_is_written(void **state)
         {"l.csv", "a,n\nx,a*==\n", "n=n:base64", "\"n\" has another type", ":2", "a*", -EBADMSG},
         {"l.csv", "a,n\nx,\n", "n=:class", "\"n\" has no value", ":2", "", -EBADMSG},
         {"l.csv", "a,n\nx,1\n", "m=n:int", "no column \"m\"", "", "", -EINVAL},
+        {"l.csv", "a,$.b\nx,1\n", "$.b=n:int", "no column \"$.b\"", "", "", -EINVAL},
         {"l.csv", "f\nin.jpg\nout.jpg\n", "f=:file", "does not exist", ":3", "out.jpg", -ENOENT},
         {"l.csv", "f\nsub\n", "f=jpg:file", "not a regular file", ":2", "sub", -ENOENT},
         {"l.csv", "f\nnone\n", "f=:file", "extension cannot be a field", ":2", "none", -EBADMSG},
