@@ -4,7 +4,7 @@
 #include "convert/archive/archive_stream.h"
 
 #include "base/bytes.h"
-#include "convert/archive/gunzip.h"
+#include "convert/archive/decompressor.h"
 #include "convert/archive/unarchive.h"
 #include "shards/format/tar.h"
 
@@ -15,16 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { KIND_PLAIN, KIND_GZIP, KIND_COMPRESSED, KIND_ZIP };
-
 /* A block fits behind the rest of a header. */
 enum { BUFFER_BYTES = FILE_BLOCK_BYTES + TAR_BLOCK_BYTES };
 
 struct archive_stream {
-    enum kind kind;
     struct file_blocks blocks;
-    struct gunzip *gunzip;
-    struct unarchive *unarchive;
+    struct decompressor *decompressor; /* of a compressed tar */
+    struct unarchive *zip;             /* of a zip; both NULL: a plain tar */
     /* Decompressed bytes that are not read yet: buffer[begin, end). offset: that of `begin`. */
     uint8_t *buffer;
     size_t begin, end;
@@ -36,28 +33,14 @@ struct archive_stream {
     char tar_path[IO_PATH_BYTES_MAX + 32]; /* in messages with offsets in the decompressed tar */
 };
 
-static enum kind kind_of(const char *head, size_t bytes)
+static bool is_zip(const char *head, size_t bytes)
 {
-    static const struct {
-        enum kind kind;
-        uint8_t bytes;
-        const char *magic;
-    } magics[] = {{KIND_GZIP, 3, "\x1f\x8b\x08"},
-                  {KIND_COMPRESSED, 3, "BZh"},
-                  {KIND_COMPRESSED, 6, "\xfd\x37zXZ\0"},
-                  {KIND_COMPRESSED, 4, "\x28\xb5\x2f\xfd"},
-                  {KIND_COMPRESSED, 4, "\x04\x22\x4d\x18"},
-                  {KIND_ZIP, 4, "PK\x03\x04"},
-                  {KIND_ZIP, 4, "PK\x05\x06"}};
-    for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++)
-        if (bytes >= magics[i].bytes && memcmp(head, magics[i].magic, magics[i].bytes) == 0)
-            return magics[i].kind;
-    return KIND_PLAIN;
+    return bytes >= 4 && (memcmp(head, "PK\x03\x04", 4) == 0 || memcmp(head, "PK\x05\x06", 4) == 0);
 }
 
 bool archive_is_compressed(const char *head, size_t bytes)
 {
-    return kind_of(head, bytes) != KIND_PLAIN;
+    return is_zip(head, bytes) || compression_of(head, bytes) != COMPRESSION_NONE;
 }
 
 static int open_decoder(struct archive_stream *stream, struct err *err)
@@ -67,27 +50,13 @@ static int open_decoder(struct archive_stream *stream, struct err *err)
     int status = file_blocks_next(&stream->blocks, &head, &bytes, err);
     if (status)
         return status;
-    stream->kind = kind_of((const char *)head, bytes);
+    enum compression compression = compression_of((const char *)head, bytes);
     stream->blocks.offset = 0;
-    switch (stream->kind) {
-    case KIND_PLAIN:
-        return 0;
-    case KIND_GZIP:
-        return gunzip_open(&stream->blocks, &stream->gunzip, err);
-    case KIND_COMPRESSED:
-    case KIND_ZIP:
-        break;
-    }
-    struct unarchive_member whole;
-    status = unarchive_open(&stream->blocks,
-                            stream->kind == KIND_ZIP ? UNARCHIVE_ZIP : UNARCHIVE_COMPRESSED,
-                            &stream->unarchive, err);
-    if (!status && stream->kind == KIND_COMPRESSED) {
-        int result = unarchive_next(stream->unarchive, &whole, err);
-        stream->is_at_end = result == 0;
-        status = result < 0 ? result : 0;
-    }
-    return status;
+    if (is_zip((const char *)head, bytes))
+        return unarchive_open(&stream->blocks, UNARCHIVE_ZIP, &stream->zip, err);
+    return compression == COMPRESSION_NONE
+               ? 0
+               : decompressor_open(&stream->blocks, compression, &stream->decompressor, err);
 }
 
 static int scanner_read(void *context, uint64_t offset, void *data, size_t bytes);
@@ -106,7 +75,7 @@ int archive_stream_open(struct io *io, const char *path, struct archive_stream *
     if (!status)
         status = open_decoder(stream, err);
     snprintf(stream->tar_path, sizeof stream->tar_path, "%s%s", path,
-             stream->kind == KIND_PLAIN ? "" : " (decompressed)");
+             stream->decompressor || stream->zip ? " (decompressed)" : "");
     stream->scanner = (struct tar_scanner){.read = scanner_read,
                                            .context = stream,
                                            .path = stream->tar_path,
@@ -123,8 +92,8 @@ void archive_stream_close(struct archive_stream *stream)
     if (!stream)
         return;
     tar_scanner_deinit(&stream->scanner);
-    gunzip_close(stream->gunzip);
-    unarchive_close(stream->unarchive);
+    decompressor_close(stream->decompressor);
+    unarchive_close(stream->zip);
     file_blocks_close(&stream->blocks);
     free(stream->buffer);
     free(stream);
@@ -151,10 +120,10 @@ static int decode(struct archive_stream *stream, uint8_t *data, size_t bytes, si
                   struct err *err)
 {
     uint8_t *block;
-    if (stream->gunzip)
-        return gunzip_read(stream->gunzip, data, bytes, ret_bytes, err);
-    if (stream->unarchive)
-        return unarchive_read(stream->unarchive, data, bytes, ret_bytes, err);
+    if (stream->decompressor)
+        return decompressor_read(stream->decompressor, data, bytes, ret_bytes, err);
+    if (stream->zip)
+        return unarchive_read(stream->zip, data, bytes, ret_bytes, err);
     assert(bytes >= FILE_BLOCK_BYTES);
     int status = file_blocks_next(&stream->blocks, &block, ret_bytes, err);
     if (!status && *ret_bytes > 0)
@@ -253,8 +222,8 @@ static int explain_scan(const struct archive_stream *stream, int status, struct 
         return stream->read_err.code;
     }
     if (stream->scanner.offset == 0)
-        err_advise(err, stream->kind == KIND_PLAIN ? "pass a tar or a zip"
-                                                   : "its content is not a tar: decompress it");
+        err_advise(err, stream->decompressor ? "its content is not a tar: decompress it"
+                                             : "pass a tar or a zip");
     return status;
 }
 
@@ -284,7 +253,7 @@ static int zip_next(struct archive_stream *stream, struct archive_member *ret_me
                     struct err *err)
 {
     struct unarchive_member member;
-    int result = unarchive_next(stream->unarchive, &member, err);
+    int result = unarchive_next(stream->zip, &member, err);
     if (result != 1)
         return result;
     stream->begin = stream->end = 0;
@@ -304,8 +273,7 @@ static int zip_next(struct archive_stream *stream, struct archive_member *ret_me
 int archive_stream_next(struct archive_stream *stream, struct archive_member *ret_member,
                         struct err *err)
 {
-    return stream->kind == KIND_ZIP ? zip_next(stream, ret_member, err)
-                                    : tar_next(stream, ret_member, err);
+    return stream->zip ? zip_next(stream, ret_member, err) : tar_next(stream, ret_member, err);
 }
 
 /* Moves to the zip member that holds the offset. */
@@ -332,8 +300,8 @@ static int end_zip_member(struct archive_stream *stream, struct err *err)
 int archive_stream_read(struct archive_stream *stream, uint64_t offset, void *data, size_t bytes,
                         struct err *err)
 {
-    bool is_zip = stream->kind == KIND_ZIP;
-    int status = is_zip && bytes > 0 ? find_zip_member(stream, offset, err) : 0;
+    bool has_members = stream->zip;
+    int status = has_members && bytes > 0 ? find_zip_member(stream, offset, err) : 0;
     assert(bytes == 0 || offset >= stream->offset);
     if (!status && bytes > 0)
         status = skip_to(stream, offset, err);
@@ -343,7 +311,7 @@ int archive_stream_read(struct archive_stream *stream, uint64_t offset, void *da
         err_set(err, status, "the archive ends before a member's data");
         err_at(err, stream->tar_path, (int64_t)offset);
     }
-    return status == 0 && is_zip && bytes > 0 && stream->offset == stream->member_end
+    return status == 0 && has_members && bytes > 0 && stream->offset == stream->member_end
                ? end_zip_member(stream, err)
                : status;
 }

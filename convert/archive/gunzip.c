@@ -16,16 +16,19 @@ enum { READ_BYTES_MAX = 1 << 30 /* igzip counts bytes in 32 bits */ };
 
 struct gunzip {
     struct file_blocks *blocks;
+    bool is_zlib;
     bool is_in_member, is_at_end;
     struct inflate_state state;
 };
 
-int gunzip_open(struct file_blocks *blocks, struct gunzip **ret_gunzip, struct err *err)
+int gunzip_open(struct file_blocks *blocks, enum gunzip_format format, struct gunzip **ret_gunzip,
+                struct err *err)
 {
     struct gunzip *gunzip = calloc(1, sizeof *gunzip);
     if (!gunzip)
         return err_set(err, -ENOMEM, "out of memory for decompressing a file");
     gunzip->blocks = blocks;
+    gunzip->is_zlib = format == GUNZIP_ZLIB;
     isal_inflate_init(&gunzip->state);
     *ret_gunzip = gunzip;
     return 0;
@@ -76,7 +79,7 @@ static void begin_member(struct gunzip *gunzip)
     isal_inflate_reset(state);
     state->next_in = next_in;
     state->avail_in = avail_in;
-    state->crc_flag = ISAL_GZIP;
+    state->crc_flag = gunzip->is_zlib ? ISAL_ZLIB : ISAL_GZIP;
     gunzip->is_in_member = true;
 }
 
@@ -87,8 +90,9 @@ static int find_member(struct gunzip *gunzip, struct err *err)
     bool is_padding = false;
     int status;
     while (!(status = fill_input(gunzip, err)) && state->avail_in > 0) {
-        if (*state->next_in != 0 && (is_padding || *state->next_in != 0x1f))
-            return damaged(gunzip, "the gzip file has other data after its end", err);
+        if (*state->next_in != 0 &&
+            (is_padding || *state->next_in != (gunzip->is_zlib ? 0x78 : 0x1f)))
+            return damaged(gunzip, "the compressed file has other data after its end", err);
         if (*state->next_in != 0) {
             begin_member(gunzip);
             return 0;
@@ -105,13 +109,13 @@ static const char *describe(int result)
 {
     switch (result) {
     case ISAL_INVALID_WRAPPER:
-        return "a gzip header is damaged";
+        return "a gzip or zlib header is damaged";
     case ISAL_UNSUPPORTED_METHOD:
-        return "a gzip member is compressed with an unknown method";
+        return "data is compressed with an unknown method";
     case ISAL_INCORRECT_CHECKSUM:
-        return "the checksum of gzip data is wrong: the data was damaged";
+        return "the checksum of compressed data is wrong: the data was damaged";
     default:
-        return "gzip data is damaged";
+        return "compressed data is damaged";
     }
 }
 
@@ -136,7 +140,7 @@ static int inflate_some(struct gunzip *gunzip, void *data, size_t bytes, size_t 
         unread_input(state);
         gunzip->is_in_member = false;
     } else if (is_file_end && *ret_bytes == 0) {
-        return damaged(gunzip, "the gzip file is truncated", err);
+        return damaged(gunzip, "the compressed file is truncated", err);
     }
     return 0;
 }

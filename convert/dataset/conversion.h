@@ -4,10 +4,13 @@
 #ifndef MILLRACE_CONVERT_DATASET_CONVERSION_H
 #define MILLRACE_CONVERT_DATASET_CONVERSION_H
 
+#include "convert/dataset/compressed_files.h"
 #include "convert/dataset/dataset_output.h"
 
 struct conversion {
     struct io *io;
+    struct io *source_io; /* reads the source: io, or that of compressed (decompressed_io.h) */
+    struct compressed_files compressed;
     const struct convert_options *options;
     const struct source_ops *ops;
     struct source *source;

@@ -12,6 +12,7 @@
 #include "convert/dataset/dataset_journal.h"
 #include "convert/dataset/dataset_options.h"
 #include "convert/dataset/dataset_target.h"
+#include "convert/dataset/decompressed_io.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
 #include "io/path_within.h"
@@ -66,6 +67,7 @@ static int skip_item(struct conversion *conversion, struct pipeline_item *item, 
             *err = item->err;
         return item->status;
     }
+    compressed_files_name(&conversion->compressed, &item->err);
     log_err(options->log, LOG_WARN, &item->err, "skipped %s", item->item.key);
     conversion->outputs[item->item.split].skipped_count++;
     uint64_t skipped = count_skipped(conversion);
@@ -125,7 +127,7 @@ static int convert_items(struct conversion *conversion, struct err *err)
         first = next_items[i] < first ? next_items[i] : first;
     }
     int status =
-        pipeline_open(conversion->io, conversion->source, first, next_items, &pipeline, err);
+        pipeline_open(conversion->source_io, conversion->source, first, next_items, &pipeline, err);
     for (uint64_t position = first; position < conversion->source->items_count && !status;) {
         struct pipeline_item *item;
         status = check_stop(conversion, err);
@@ -212,7 +214,7 @@ static void add_advice(const struct conversion *conversion, int status, struct e
 {
     enum { MIB_BYTES = 1 << 20 };
     const char *resume = conversion->options->resume ? "" : " with --resume";
-    bool is_full = status == -ENOSPC || status == -EDQUOT;
+    bool is_full = conversion->source && (status == -ENOSPC || status == -EDQUOT);
     if (!err || (err->advice[0] && !is_full))
         return;
     if (is_full)
@@ -294,11 +296,25 @@ static void log_splits(const struct conversion *conversion)
     str_deinit(&names);
 }
 
+/* Decompresses the source's compressed files, unless the target will be refused. */
+static int decompress_source(struct conversion *conversion, struct convert_options *options,
+                             struct err *err)
+{
+    int status = compressed_files_find(conversion->io, options, &conversion->compressed, err);
+    if (status || conversion->compressed.count == 0)
+        return status;
+    if (!options->resume && !options->force)
+        status = conversion_check_target(conversion, err);
+    return status ? status
+                  : decompressed_io_open(conversion->io, options, &conversion->compressed,
+                                         &conversion->source_io, err);
+}
+
 static int open_conversion(struct conversion *conversion, struct err *err)
 {
     int status = conversion_check_target(conversion, err);
     if (!status)
-        status = source_open(conversion->io, conversion->options, conversion->ops,
+        status = source_open(conversion->source_io, conversion->options, conversion->ops,
                              &conversion->source, err);
     if (!status)
         log_splits(conversion);
@@ -322,13 +338,15 @@ int convert_dataset(struct io *io, const struct convert_options *options,
 {
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;
-    struct conversion conversion = {.io = io, .options = &probed};
+    struct conversion conversion = {.io = io, .source_io = io, .options = &probed};
     bool is_prepared = false, is_complete = false;
     int status = options_check(options, err);
     if (!status)
         status = io_check_disjoint(io, options->source, "SRC", options->target, "DST", err);
     if (!status)
-        status = source_probe(io, &probed, &conversion.ops, err);
+        status = decompress_source(&conversion, &probed, err);
+    if (!status)
+        status = source_probe(conversion.source_io, &probed, &conversion.ops, err);
     if (!status)
         status = options_check_source(&probed, conversion.ops, err);
     if (!status)
@@ -356,5 +374,9 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     conversion_release_target(&conversion);
     free(conversion.outputs);
     source_close(conversion.source);
+    compressed_files_name(&conversion.compressed, status ? err : NULL);
+    if (conversion.source_io != io)
+        io_close(conversion.source_io);
+    compressed_files_deinit(&conversion.compressed);
     return status;
 }

@@ -12,6 +12,7 @@
 #include "convert/dataset/dataset_output.h"
 #include "convert/dataset/dataset_pipeline.h"
 #include "convert/dataset/dataset_target.h"
+#include "convert/dataset/decompressed_io.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
 #include "io/path_within.h"
@@ -27,6 +28,8 @@ enum { PROGRESS_INTERVAL_MS = 100 };
 struct export
 {
     struct io *io;
+    struct io *source_io; /* reads the source: io, or that of compressed (decompressed_io.h) */
+    struct compressed_files compressed;
     const struct convert_options *options;
     struct source *source;
     struct io_lock *lock;
@@ -262,7 +265,7 @@ static int write_item(struct export *export, const struct pipeline_item *item, s
     return status;
 }
 
-static int skip_item(struct export *export, const struct pipeline_item *item, struct err *err)
+static int skip_item(struct export *export, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = export->options;
     struct convert_result *result = export->result;
@@ -277,6 +280,7 @@ static int skip_item(struct export *export, const struct pipeline_item *item, st
         err_advise(err, "%" PRIu64 " bad items exceed --max-errors", count);
         return item->status;
     }
+    compressed_files_name(&export->compressed, &item->err);
     log_err(options->log, LOG_WARN, &item->err, "skipped %s", item->item.key);
     if (options->splits_count)
         result->splits[item->item.split].skipped_count++;
@@ -309,7 +313,7 @@ static int write_items(struct export *export, struct err *err)
     uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, count = export->source->items_count;
     struct pipeline *pipeline = NULL;
     bool is_first = true;
-    int status = pipeline_open(export->io, export->source, 0, next_items, &pipeline, err);
+    int status = pipeline_open(export->source_io, export->source, 0, next_items, &pipeline, err);
     for (uint64_t position = 0; position < count && !status;) {
         struct pipeline_item *item;
         status = check_stop(export, err);
@@ -383,6 +387,9 @@ static void release(struct export *export, bool has_failed)
     }
     io->locks->release(export->lock);
     source_close(export->source);
+    if (export->source_io != io)
+        io_close(export->source_io);
+    compressed_files_deinit(&export->compressed);
 }
 
 int export_folder(struct io *io, const struct convert_options *options,
@@ -390,7 +397,7 @@ int export_folder(struct io *io, const struct convert_options *options,
 {
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;
-    struct export export = {.io = io, .options = &probed, .result = ret_result};
+    struct export export = {.io = io, .source_io = io, .options = &probed, .result = ret_result};
     const struct source_ops *ops;
     *ret_result = (struct convert_result){0};
     int status = options_check(options, err);
@@ -399,13 +406,20 @@ int export_folder(struct io *io, const struct convert_options *options,
     if (!status)
         status = check_target(&export, err);
     if (!status)
-        status = source_probe(io, &probed, &ops, err);
+        status = compressed_files_find(io, &probed, &export.compressed, err);
+    if (!status && export.compressed.count > 0)
+        status = decompressed_io_open(io, &probed, &export.compressed, &export.source_io, err);
+    if (!status)
+        status = source_probe(export.source_io, &probed, &ops, err);
     if (!status)
         status = options_check_source(&probed, ops, err);
     if (!status)
-        status = source_open(io, &probed, ops, &export.source, err);
-    if (status)
+        status = source_open(export.source_io, &probed, ops, &export.source, err);
+    if (status) {
+        compressed_files_name(&export.compressed, err);
+        release(&export, true);
         return status;
+    }
     ret_result->classes_count = export.source->classes_count;
     ret_result->hidden_count = export.source->hidden_count;
     ret_result->ignored_count = export.source->ignored_count;
@@ -417,6 +431,8 @@ int export_folder(struct io *io, const struct convert_options *options,
         status = write_items(&export, err);
     if (!status)
         status = commit(&export, err);
+    if (status)
+        compressed_files_name(&export.compressed, err);
     release(&export, status != 0);
     ret_result->seconds = clock_seconds(clock_now_ns() - start_ns);
     return status;

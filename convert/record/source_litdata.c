@@ -126,17 +126,21 @@ static int read_schema(const struct litdata_index *index, const struct json_t *c
 
 static int check_config(const struct litdata_index *index, const struct json_t *config)
 {
-    const char *loader = "";
+    const char *loader = "", *method;
     if (jsonx_kind(config) != JSON_KIND_OBJECT ||
         jsonx_kind(jsonx_get(index->base.root, "chunks")) != JSON_KIND_ARRAY ||
         jsonx_count(jsonx_get(index->base.root, "chunks")) > DATASET_SHARDS_MAX)
         return reject(index, -EBADMSG, "index.json does not describe litdata's chunks",
                       "config, and at most 1048576 chunks");
-    if (jsonx_kind(jsonx_get(config, "compression")) != JSON_KIND_NULL ||
+    const struct json_t *compression = jsonx_get(config, "compression");
+    bool is_compressed = jsonx_kind(compression) != JSON_KIND_NULL;
+    if ((is_compressed && (jsonx_text(compression, &method) || strncmp(method, "zstd", 4) != 0)) ||
+        jsonx_kind(jsonx_get(config, "compression_level")) != JSON_KIND_NULL || /* within chunks */
         jsonx_kind(jsonx_get(config, "ipc_compression")) != JSON_KIND_NULL ||
         jsonx_kind(jsonx_get(config, "encryption")) != JSON_KIND_NULL)
-        return reject(index, -ENOTSUP, "compressed or encrypted chunks are not supported",
-                      "chunks that litdata.optimize wrote without these options");
+        return reject(index, -ENOTSUP, "the chunks are compressed in another way, or encrypted",
+                      "chunks that litdata.optimize wrote uncompressed, or compressed as a whole "
+                      "with zstd");
     if (jsonx_text(jsonx_get(config, "item_loader"), &loader) == 0 &&
         strcmp(loader, "PyTreeLoader") != 0) {
         reject(index, -ENOTSUP, "the chunks are for another loader", "PyTreeLoader");

@@ -103,21 +103,11 @@ static int check_columns(struct mds_index *index, const struct json_t *shard, bo
                         "the columns of the first shard");
 }
 
-static int reject_compressed(const struct mds_index *index, const struct record_file *file)
-{
-    err_set(index->base.err, -ENOTSUP, "compressed MDS shards are not supported");
-    err_at(index->base.err, file->path, ERR_NO_OFFSET);
-    err_found(index->base.err, "only the compressed shard");
-    err_advise(index->base.err, "decompress the shards first, for example in their folder with "
-                                "`for f in *.zstd; do zstd -d \"$f\" -o \"${f%%.zstd}\"; done`");
-    return -ENOTSUP;
-}
-
 static int list_shard(struct mds_index *index, struct io_queue *queue, const struct json_t *shard,
                       struct record_file *file)
 {
-    const struct json_t *raw = jsonx_get(shard, "raw_data"), *zip = jsonx_get(shard, "zip_data");
-    const char *format = "";
+    const struct json_t *raw = jsonx_get(shard, "raw_data");
+    const char *format = "", *compression;
     struct packed_file described;
     if (jsonx_text(jsonx_get(shard, "format"), &format) || strcmp(format, "mds") != 0) {
         reject(index, -ENOTSUP, "a shard has another format", "mds");
@@ -131,8 +121,12 @@ static int list_shard(struct mds_index *index, struct io_queue *queue, const str
                       "raw_data with a basename and bytes, and samples");
     file->schema = index->schema;
     int status = packed_file_list(&index->base, queue, &described, file);
-    return status == -ENOENT && jsonx_kind(zip) != JSON_KIND_NULL ? reject_compressed(index, file)
-                                                                  : status;
+    if (status == -ENOENT && jsonx_text(jsonx_get(shard, "compression"), &compression) == 0) {
+        err_expected(index->base.err, "shards, or shards compressed with zstd, gz or bz2");
+        err_found(index->base.err, "the compression %.100s in index.json", compression);
+        err_advise(index->base.err, "fetch the shards, or decompress them in their folder");
+    }
+    return status;
 }
 
 static int list_shards(struct mds_index *index, const struct convert_options *options,

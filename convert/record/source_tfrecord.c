@@ -15,6 +15,7 @@
 #include "base/os/thread_pool.h"
 #include "convert/record/record_source.h"
 #include "convert/record/tf_example.h"
+#include "convert/record/tfrecord.h"
 #include "convert/source/archive_paths.h"
 #include "convert/source/file_names.h"
 #include "io/file_util.h"
@@ -26,7 +27,6 @@
 #include <string.h>
 
 enum {
-    HEADER_BYTES = 12,
     FOOTER_BYTES = 4,
     /* The lengths of records below SMALL_BYTES are read in blocks. */
     SMALL_BYTES = 16 << 10,
@@ -40,7 +40,7 @@ static uint32_t masked_crc(const void *data, size_t bytes)
     return (crc >> 15 | crc << 17) + 0xa282ead8;
 }
 
-static bool is_header(const uint8_t *header)
+bool tfrecord_is_header(const uint8_t header[TFRECORD_HEADER_BYTES])
 {
     return masked_crc(header, 8) == bytes_get_u32(header + 8);
 }
@@ -50,7 +50,8 @@ static bool is_tfrecord(const struct source_layout *layout)
     if (!layout->file)
         return !layout->has_tokenizer && layout->has_tfrecords && source_layout_has_records(layout);
     const char *slash = strrchr(layout->file, '/');
-    return (layout->head_bytes >= HEADER_BYTES && is_header((const uint8_t *)layout->head)) ||
+    return (layout->head_bytes >= TFRECORD_HEADER_BYTES &&
+            tfrecord_is_header((const uint8_t *)layout->head)) ||
            name_has_tfrecord(slash ? slash + 1 : layout->file);
 }
 
@@ -93,16 +94,6 @@ static int reject_truncated(const struct scan *scan, uint64_t offset, uint64_t e
 
 static int reject_header(const struct scan *scan, uint64_t offset, const uint8_t *header)
 {
-    bool is_gzip = header[0] == 0x1f && header[1] == 0x8b,
-         is_zlib = header[0] == 0x78 && (header[0] << 8 | header[1]) % 31 == 0;
-    if (offset == 0 && (is_gzip || is_zlib)) {
-        err_set(scan->err, -ENOTSUP, "compressed TFRecord files are not supported");
-        err_at(scan->err, scan->path, 0);
-        err_found(scan->err, is_gzip ? "gzip" : "zlib");
-        err_advise(scan->err, "decompress the files first, for example with `%s`",
-                   is_gzip ? "gzip -dc <FILE >NEW" : "zlib-flate -uncompress <FILE >NEW");
-        return -ENOTSUP;
-    }
     err_set(scan->err, -EBADMSG, "the length of a record has a wrong checksum");
     err_at(scan->err, scan->path, (int64_t)offset);
     err_expected(scan->err, "%08" PRIx32, bytes_get_u32(header + 8));
@@ -116,8 +107,8 @@ static int read_header(struct scan *scan, uint64_t offset, uint64_t last_bytes,
                        const uint8_t **ret_header)
 {
     struct block *block = scan->block;
-    if (offset < block->offset || offset + HEADER_BYTES > block->offset + block->bytes) {
-        size_t bytes = last_bytes < SMALL_BYTES ? BLOCK_BYTES : HEADER_BYTES;
+    if (offset < block->offset || offset + TFRECORD_HEADER_BYTES > block->offset + block->bytes) {
+        size_t bytes = last_bytes < SMALL_BYTES ? BLOCK_BYTES : TFRECORD_HEADER_BYTES;
         block->offset = offset;
         block->bytes = bytes_min(bytes, scan->file_bytes - offset);
         int status = io_read_exact(scan->queue, scan->io, scan->handle, scan->path, offset,
@@ -135,20 +126,20 @@ static int scan_records(struct scan *scan, const atomic_int *stop)
     for (uint64_t count = 0; offset < scan->file_bytes; count++) {
         const uint8_t *header;
         uint64_t rest = scan->file_bytes - offset;
-        if (rest < HEADER_BYTES + FOOTER_BYTES)
-            return reject_truncated(scan, offset, HEADER_BYTES + FOOTER_BYTES);
+        if (rest < TFRECORD_HEADER_BYTES + FOOTER_BYTES)
+            return reject_truncated(scan, offset, TFRECORD_HEADER_BYTES + FOOTER_BYTES);
         int status = read_header(scan, offset, last_bytes, &header);
         if (status)
             return status;
-        if (!is_header(header))
+        if (!tfrecord_is_header(header))
             return reject_header(scan, offset, header);
         uint64_t length = bytes_get_u64(header);
-        if (length > rest - HEADER_BYTES - FOOTER_BYTES)
+        if (length > rest - TFRECORD_HEADER_BYTES - FOOTER_BYTES)
             return reject_truncated(scan, offset, length);
         if (count % STOP_CHECK_RECORDS == 0 && stop && atomic_load(stop))
             return err_set(scan->err, -EINTR, "stopped while records were listed");
         str_add(&scan->offsets, &offset, sizeof offset);
-        last_bytes = HEADER_BYTES + length + FOOTER_BYTES;
+        last_bytes = TFRECORD_HEADER_BYTES + length + FOOTER_BYTES;
         offset += last_bytes;
     }
     str_add(&scan->offsets, &offset, sizeof offset);
@@ -300,15 +291,16 @@ static int tfrecord_list(struct io *io, const struct convert_options *options,
 static int tfrecord_decode(const struct record_file *file, const uint8_t *data, size_t bytes,
                            struct record *record, struct err *err)
 {
-    size_t length = bytes - HEADER_BYTES - FOOTER_BYTES;
-    uint32_t expected = bytes_get_u32(data + HEADER_BYTES + length),
-             found = masked_crc(data + HEADER_BYTES, length);
+    size_t length = bytes - TFRECORD_HEADER_BYTES - FOOTER_BYTES;
+    uint32_t expected = bytes_get_u32(data + TFRECORD_HEADER_BYTES + length),
+             found = masked_crc(data + TFRECORD_HEADER_BYTES, length);
     (void)file;
-    if (!is_header(data) || bytes_get_u64(data) != length)
+    if (!tfrecord_is_header(data) || bytes_get_u64(data) != length)
         return record_reject(record, 0, "the length of a record changed after it was listed",
                              "the same length", err);
     if (found == expected)
-        return tf_example_decode(data + HEADER_BYTES, length, HEADER_BYTES, record, err);
+        return tf_example_decode(data + TFRECORD_HEADER_BYTES, length, TFRECORD_HEADER_BYTES,
+                                 record, err);
     err_set(err, -EBADMSG, "a record has a wrong checksum: the data was damaged");
     err_at(err, record->path, (int64_t)record->offset);
     err_expected(err, "%08" PRIx32, expected);

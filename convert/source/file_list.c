@@ -54,7 +54,8 @@ static bool is_stream(const struct file_list *list)
 
 static bool belongs_to_stream(const struct file_list *list, const char *name)
 {
-    return (list->is_text && (str_ends_with_nocase(name, ".txt") || name_is_json_lines(name))) ||
+    return (list->is_text && (str_ends_with_nocase(name, ".txt") || name_is_json_lines(name) ||
+                              str_ends_with_nocase(name, ".json"))) ||
            (list->is_tokens &&
             (str_ends_with_nocase(name, ".bin") || str_ends_with_nocase(name, ".idx")));
 }

@@ -45,7 +45,7 @@ struct file_list {
     /* Set by the caller. */
     bool has_classes; /* folders below the root or its splits are classes */
     bool is_tokens;   /* samples are .bin and .idx files with any name */
-    bool is_text;     /* samples are .txt, .jsonl and .ndjson files with any name */
+    bool is_text;     /* samples are .txt, .jsonl, .ndjson and .json files with any name */
     /* Set by file_list_open. */
     char root[IO_PATH_BYTES_MAX];
     struct str names;          /* consecutive, each with its NUL */

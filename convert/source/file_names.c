@@ -202,8 +202,6 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".feather", "Arrow"},
         {".orc", "ORC"},
         {".avro", "Avro"},
-        {".tfrecord.gz", "compressed TFRecord"},
-        {".tfrecords.gz", "compressed TFRecord"},
         {".h5", "HDF5"},
         {".hdf5", "HDF5"},
         {".mdb", "LMDB"},
@@ -218,18 +216,6 @@ const char *name_unsupported_format(const struct convert_options *options, const
         {".db", "a SQL database"},
         {".sql", "a SQL database"},
         {".xlsx", "an Excel workbook"},
-        {".csv.gz", "a compressed list"},
-        {".csv.zst", "a compressed list"},
-        {".csv.bz2", "a compressed list"},
-        {".csv.xz", "a compressed list"},
-        {".tsv.gz", "a compressed list"},
-        {".tsv.zst", "a compressed list"},
-        {".tsv.bz2", "a compressed list"},
-        {".tsv.xz", "a compressed list"},
-        {".jsonl.gz", "a compressed list"},
-        {".jsonl.zst", "a compressed list"},
-        {".jsonl.bz2", "a compressed list"},
-        {".jsonl.xz", "a compressed list"},
         {".csv", "a CSV list"},
         {".tsv", "a TSV list"},
         {".jsonl", "JSON Lines"},
@@ -328,7 +314,6 @@ static const char *advice_on(const char *format)
         {"a SQL database", "export it to CSV with a header line first, for example with `sqlite3 "
                            "-header -csv FILE QUERY`"},
         {"an Excel workbook", "save it as CSV first"},
-        {"a compressed list", "decompress it first, for example with gzip -d or zstd -d"},
         {"a CSV list", list},
         {"a TSV list", list},
         {"JSON Lines", lines},
@@ -342,7 +327,6 @@ static const char *advice_on(const char *format)
         {"MDS shards", "convert the folder that holds index.json and the shards, and nothing else"},
         {"litdata chunks", "convert the folder that holds index.json and the chunks, and nothing "
                            "else"},
-        {"compressed TFRecord", "decompress it first, with gzip -d"},
         {"a JSON array", "write one object per line first, for example with `jq -c '.[]'`"},
     };
     for (size_t i = 0; format && i < sizeof advice / sizeof advice[0]; i++)

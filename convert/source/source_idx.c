@@ -35,15 +35,6 @@ static int reject_name(const struct convert_options *options, const char *name, 
     return code;
 }
 
-static bool has_name(const struct idx_listing *listing, const char *name, size_t bytes)
-{
-    for (size_t at = 0; at < listing->names.bytes; at += strlen(listing->names.data + at) + 1)
-        if (strncmp(listing->names.data + at, name, bytes) == 0 &&
-            listing->names.data[at + bytes] == '\0')
-            return true;
-    return false;
-}
-
 /* Parses PREFIX-images-idx3-ubyte. *ret_group_bytes: length of "emnist-letters-". */
 static bool parse_name(const char *name, enum idx_split *ret_split, enum idx_kind *ret_kind,
                        size_t *ret_group_bytes)
@@ -78,14 +69,8 @@ static int add_name(struct idx_listing *listing, const struct convert_options *o
     enum idx_split split;
     enum idx_kind kind;
     size_t group_bytes;
-    if (str_ends_with(name, ".gz") && has_name(listing, name, strlen(name) - 3))
+    if (str_ends_with(name, ".gz"))
         return 0; /* the decompressed file is there too */
-    if (str_ends_with(name, ".gz")) {
-        reject_name(options, name, -ENOTSUP, "an idx file is compressed", "an uncompressed file",
-                    err);
-        err_advise(err, "decompress it: gunzip -k '%.150s/%.80s'", options->source, name);
-        return -ENOTSUP;
-    }
     if (!parse_name(name, &split, &kind, &group_bytes))
         return reject_name(options, name, -ENOTSUP, "an idx file has another name",
                            "names such as train-images-idx3-ubyte and t10k-labels-idx1-ubyte", err);

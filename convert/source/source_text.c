@@ -243,8 +243,9 @@ static bool is_text(const struct source_layout *layout)
     if (layout->file)
         return str_ends_with_nocase(layout->file, ".txt") ||
                (layout->has_tokenizer &&
-                table_detect(layout->file, layout->head, layout->head_bytes, &delimiter) &&
-                !delimiter);
+                (str_ends_with_nocase(layout->file, ".json") ||
+                 (table_detect(layout->file, layout->head, layout->head_bytes, &delimiter) &&
+                  !delimiter)));
     return layout->has_tokenizer ||
            (layout->has_text_files && !layout->has_other_files && !layout->has_folders);
 }

@@ -100,7 +100,9 @@ gzip_members_and_padding_are_read() {
 
 hostile_and_unsuitable_archives_are_refused() {
   printf 'only text' | gzip >text.gz
-  refuse text.gz "decompress it" text.gz
+  refuse text.gz "a file of another type" text.gz
+  cp text.gz text.tar.gz
+  refuse text.tar.gz "its content is not a tar: decompress it" text.tar.gz
   printf 'PK\003\004 no zip at all' >no.zip
   refuse no.zip no.zip
   tar -cf - -T /dev/null | gzip >empty.tar.gz

@@ -62,7 +62,10 @@ json.dump({"images": [{"id": i, "file_name": f"a{i:04}.jpg", "width": 96, "heigh
 words = ["word", "another", "thing\n", "12", "\u00e9", "  "]
 text = " ".join(r.choices(words, k=200000))
 put("text.txt", text), put("texts/a.txt", text[:300000]), put("texts/b.txt", text[300000:])
-put("documents.jsonl", "".join(json.dumps({"text": text[at:at + 500]}) + "\n" for at in range(0, len(text), 500)))
+documents = "".join(json.dumps({"text": text[at:at + 500]}) + "\n" for at in range(0, len(text), 500))
+put("documents.jsonl", documents), os.mkdir("packed")
+for name in "abc":
+    put(f"packed/{name}.jsonl.gz", gzip.compress(documents.encode(), 1))
 tokens = [r.randrange(50000) if i % 700 else 50256 for i in range(300000)]
 put("llmc.bin", struct.pack("<3i", 20240520, 1, len(tokens)).ljust(1024, b"\0") + struct.pack(f"<{len(tokens)}H", *tokens))
 PY
@@ -90,6 +93,7 @@ check() {
       kills=$((kills + 1))
     done
     diff -r whole killed || fail "$name: different after $kills kills"
+    [[ -z $(find . -maxdepth 1 -name '.tmp-*') ]] || fail "$name: leftovers after $kills kills: $(ls -A)"
   done
   rm -rf whole killed
   echo "$name: $rounds rounds, $kills kills" >&2
@@ -124,6 +128,7 @@ text_resumes() {
   check text text.txt
   check texts texts
   check documents documents.jsonl --tokenizer bytes
+  check packed packed --tokenizer bytes
   check llmc llmc.bin --vocab-size 50257 --document-end 50256
 }
 

@@ -40,12 +40,27 @@ assert not members, members
 PY
 }
 
+compressed_chunks_are_read() {
+  "$python" - <<'PY'
+import litdata_chunks as lit
+for name, config in ("plain", {}), ("packed", {"compression": "zstd:3"}):
+    lit.write(name, {"text": "str", "n": "int"}, [{"text": f"number {i}", "n": i} for i in range(200)], chunk_samples=60, **config)
+PY
+  for chunk in packed/*.bin; do
+    zstd -q "$chunk" -o chunk
+    mv chunk "$chunk"
+  done
+  millrace convert dataset plain expected --quiet >/dev/null
+  millrace convert dataset packed found --quiet >/dev/null
+  cmp expected/shard-000000.tar found/shard-000000.tar
+}
+
 what_cannot_be_read_is_named() {
   "$python" - <<'PY'
 import json, litdata_chunks as lit, struct
 one = {"text": "str"}
 lit.write("pickle", {"x": "pickle"}, [{"x": b"N."}])
-lit.write("zip", one, [{"text": "a"}], compression="zstd")
+lit.write("zip", one, [{"text": "a"}], compression="zstd", compression_level="batch")
 lit.write("tokens", {"x": "no_header_tensor:16"}, [{"x": b"1234"}], item_loader="TokensLoader")
 lit.write("spec", one, [{"text": "a"}], data_format=["str", "int"])
 lit.write("type", one, [{"text": "a"}], data_spec=json.dumps([1, {"type": "x.Y", "context": None, "children_spec": [lit.LEAF]}]))
@@ -59,7 +74,7 @@ PY
     contains "$(cat errors)" "$3"
   }
   find_error pickle 1 'the format of column "x" is not supported: pickle/index.json: expected bytes, text'
-  find_error zip 1 "compressed or encrypted chunks are not supported: zip/index.json"
+  find_error zip 1 "the chunks are compressed in another way, or encrypted: zip/index.json: expected chunks that litdata.optimize wrote uncompressed, or compressed as a whole with zstd"
   find_error tokens 1 "the chunks are for another loader: tokens/index.json: expected PyTreeLoader, found TokensLoader"
   find_error spec 1 "data_format and data_spec do not match"
   find_error type 1 "samples have a type that is not supported: type/index.json: expected dictionaries, lists and tuples, found x.Y"
@@ -70,4 +85,4 @@ PY
   [[ ! -e none ]]
 }
 
-run_cases values_are_kept what_cannot_be_read_is_named
+run_cases values_are_kept compressed_chunks_are_read what_cannot_be_read_is_named

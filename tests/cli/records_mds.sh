@@ -105,14 +105,37 @@ assert not members, members
 PY
 }
 
+compressed_shards_are_read() {
+  millrace convert dataset photos-mds plain --jpeg keep --quiet >/dev/null
+  for method in zstd gz bz2; do
+    cp -r photos-mds photos-$method
+    for shard in photos-$method/*.mds; do
+      case $method in
+        zstd) zstd -q "$shard" -o "$shard.zstd" ;;
+        gz) gzip -k "$shard" ;;
+        bz2) bzip2 -k "$shard" ;;
+      esac
+    done
+    convert photos-$method $method-both --jpeg keep
+    rm photos-$method/*.mds
+    convert photos-$method $method-only --jpeg keep
+    diff -r plain $method-both
+    diff -r plain $method-only
+  done
+  truncate -s -1 photos-gz/shard.00001.mds.gz
+  same "$(status_of millrace convert dataset photos-gz none)" 1
+  contains "$(cat errors)" "the compressed file is truncated: photos-gz/shard.00001.mds.gz at"
+  [[ ! -e none && -z $(find . -name '.tmp-*') ]]
+}
+
 what_cannot_be_read_is_named() {
   "$python" - <<'PY'
 import json, mds, shutil, struct
 text = {"text": "str"}
 mds.write("pickle", {"text": "str", "x": "pkl"}, [{"text": "a", "x": b"N."}])
-mds.write("zip", text, [{"text": "a"}], compressed=True)
+mds.write("zip", text, [{"text": "a"}], compression="br")
 import os
-os.rename("zip/shard.00000.mds", "zip/shard.00000.mds.zstd")
+os.rename("zip/shard.00000.mds", "zip/shard.00000.mds.br")
 mds.write("cut", text, [{"text": "abc"}] * 3)
 data = open("cut/shard.00000.mds", "rb").read()
 open("cut/shard.00000.mds", "wb").write(data[:-1])
@@ -138,7 +161,7 @@ PY
     contains "$(cat errors)" "$3"
   }
   find_error pickle 1 'the encoding of column "x" is not supported: pickle/index.json: expected an encoding other than a Python pickle, which may run any code, found pkl'
-  find_error zip 1 "compressed MDS shards are not supported: zip/shard.00000.mds"
+  find_error zip 1 "zip/shard.00000.mds: expected shards, or shards compressed with zstd, gz or bz2, found the compression br in index.json"
   find_error cut 1 "an MDS shard is damaged, or does not match index.json: cut/shard.00000.mds at 0: expected as many bytes as in index.json"
   find_error count 1 "count/shard.00000.mds at 0: expected as many samples as in index.json, found 4"
   find_error order 1 "order/shard.00000.mds at 8: expected an offset after the one before"
@@ -153,4 +176,5 @@ PY
   [[ ! -e none ]]
 }
 
-run_cases samples_become_an_image_a_class_and_the_rest all_encodings_keep_their_values what_cannot_be_read_is_named
+run_cases samples_become_an_image_a_class_and_the_rest all_encodings_keep_their_values \
+  compressed_shards_are_read what_cannot_be_read_is_named

@@ -149,6 +149,31 @@ PY
   done
 }
 
+compressed_documents_are_read() {
+  mkdir plain packed
+  for name in a b c; do
+    sed "s/}\$/,\"file\":\"$name\"}/" texts/1.jsonl >plain/$name.json
+  done
+  gzip -c plain/a.json >packed/a.json.gz
+  zstd -q plain/b.json -o packed/b.json.zst
+  cp plain/c.json packed
+  millrace convert dataset plain wanted --tokenizer bytes --quiet >/dev/null
+  for threads in 1 3; do
+    millrace convert dataset packed unpacked --tokenizer bytes -j $threads --force --quiet >/dev/null
+    diff -r wanted unpacked
+  done
+  millrace convert dataset packed/a.json.gz single --tokenizer bytes --quiet >/dev/null
+  printf '{"text":"a"}\n{"text":"b"}\n' | bzip2 | millrace convert dataset - piped --tokenizer bytes --quiet >/dev/null
+  contains "$(millrace inspect piped)" "tokens              4"
+  printf '{"text":"a"}\n\n{"text":\n' | xz >packed/d.json.xz
+  same "$(status_of millrace convert dataset packed none --tokenizer bytes)" 1
+  contains "$(cat errors)" ": packed/d.json.xz:3 at"
+  printf 'not compressed' >packed/d.json.xz
+  same "$(status_of millrace convert dataset packed none --tokenizer bytes)" 1
+  contains "$(cat errors)" "the file is not compressed, in spite of its name: packed/d.json.xz"
+  [[ ! -e none && -z $(find . -name '.tmp-*') ]]
+}
+
 what_is_not_text_is_refused() {
   mkdir both && cp texts/1.jsonl both && echo text >both/note.txt
   same "$(status_of millrace convert dataset both bad --tokenizer bytes)" 2
@@ -156,9 +181,6 @@ what_is_not_text_is_refused() {
   millrace convert dataset both one --tokenizer bytes --ignore '*.txt' --quiet >/dev/null
   same "$(status_of millrace convert dataset texts bad)" 1
   contains "$(cat errors)" "add --tokenizer if each line is a document"
-  gzip -c texts/1.jsonl >1.jsonl.gz
-  same "$(status_of millrace convert dataset 1.jsonl.gz bad --tokenizer bytes)" 1
-  contains "$(cat errors)" "decompress it first, for example with gzip -d"
   echo 'text,b' >list.csv
   same "$(status_of millrace convert dataset list.csv bad --tokenizer bytes)" 2
   contains "$(cat errors)" "--tokenizer is not for lists"
@@ -208,5 +230,5 @@ YAML
 
 run_cases documents_have_the_tokens_of_pythons_json_and_tokenizers documents_have_the_tokens_of_tiktoken \
   bytes_are_those_of_the_unescaped_text the_field_is_chosen_by_column bad_lines_are_refused_with_line_and_offset \
-  lines_are_limited what_is_not_text_is_refused any_number_of_threads_gives_the_same_bytes \
+  lines_are_limited compressed_documents_are_read what_is_not_text_is_refused any_number_of_threads_gives_the_same_bytes \
   a_killed_conversion_resumes_to_the_same_bytes a_language_model_trains_on_the_documents

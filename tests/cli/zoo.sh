@@ -131,7 +131,17 @@ idx_files() {
   gives 00000000.cls 00000000.png 00000001.cls 00000001.png
   content 00000000.cls 7
 }
-a_compressed_idx_file() { text in/train-images-idx3-ubyte.gz; refuses "gunzip -k"; }
+a_compressed_idx_file() {
+  mkdir in
+  printf '\0\0\10\3\0\0\0\1\0\0\0\2\0\0\0\3%s' 123456 | gzip >in/train-images-idx3-ubyte.gz
+  printf '\0\0\10\1\0\0\0\1\7' >in/train-labels-idx1-ubyte
+  gives 00000000.cls 00000000.png
+}
+a_file_that_is_not_compressed() { text in/train-images-idx3-ubyte.gz; refuses "not compressed, in spite of its name"; }
+a_file_compressed_and_not() { text in/a.txt; gzip -k in/a.txt; refuses "in/a.txt too" "--ignore '*.gz'"; }
+a_compressed_list() { printf 'caption,n\ncat,1\n' >in.csv; zstd -q --rm in.csv; source=in.csv.zst; gives 00000000.json 00000000.txt; }
+a_compressed_list_with_another_name() { printf '{"caption":"cat"}\n{"caption":"dog"}\n' | gzip >in; gives 00000000.txt 00000001.txt; }
+a_truncated_list() { seq 1000 | sed '1s/^/n,m\n/;s/$/,1/' | gzip >in.csv.gz; truncate -s -9 in.csv.gz; source=in.csv.gz; refuses "the compressed file is truncated: in.csv.gz at"; }
 pickles_of_cifar() { text in/data_batch_1 in/batches.meta; refuses "download the binary version"; }
 an_npz_file_among_photos() { photo in/a.jpg; text in/b.npz; refuses b.npz "convert the file itself"; }
 
@@ -146,4 +156,5 @@ run_cases flat_photos nested_photos class_folders class_names_with_spaces_and_ac
   a_list_with_a_missing_file a_list_without_a_header a_list_that_leaves_its_folder rows_of_json a_cut_row_of_json \
   a_json_array hugging_face_metadata a_tar a_tar_with_leading_dots a_tar_with_parent_folders a_tar_with_an_absolute_name \
   a_tar_that_ends_early a_tar_with_fields_apart a_compressed_tar tars_among_photos a_list_among_photos parquet \
-  an_html_page_named_tar idx_files a_compressed_idx_file pickles_of_cifar an_npz_file_among_photos
+  an_html_page_named_tar idx_files a_compressed_idx_file a_file_that_is_not_compressed a_file_compressed_and_not a_compressed_list \
+  a_compressed_list_with_another_name a_truncated_list pickles_of_cifar an_npz_file_among_photos

@@ -47,7 +47,7 @@ def write(folder, columns, samples, chunk_samples=10, **config):
         for item in encoded:
             offsets.append(offsets[-1] + len(item))
         data = struct.pack(f"<{len(offsets) + 1}I", len(encoded), *offsets) + b"".join(encoded)
-        name = f"chunk-0-{len(chunks)}.bin"
+        name = f"chunk-0-{len(chunks)}{'.' + config['compression'] if config.get('compression') else ''}.bin"
         with open(f"{folder}/{name}", "wb") as file:
             file.write(data)
         chunks.append({"chunk_bytes": len(data), "chunk_size": len(encoded), "dim": None, "filename": name})

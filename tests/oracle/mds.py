@@ -53,7 +53,7 @@ def encode(encoding, value):
     return (json.dumps(value) if encoding == "json" else str(value)).encode()
 
 
-def write(folder, columns, samples, shard_samples=10, compressed=False):
+def write(folder, columns, samples, shard_samples=10, compression=None):
     os.makedirs(folder)
     names = sorted(columns)
     sizes = [size_of(columns[name]) for name in names]
@@ -65,7 +65,7 @@ def write(folder, columns, samples, shard_samples=10, compressed=False):
             head = b"".join(struct.pack("<I", len(v)) for v, size in zip(values, sizes) if size is None)
             encoded.append(head + b"".join(values))
         info = {"column_encodings": [columns[name] for name in names], "column_names": names, "column_sizes": sizes,
-                "compression": "zstd" if compressed else None, "format": "mds", "hashes": [], "size_limit": 1 << 26, "version": 2}
+                "compression": compression, "format": "mds", "hashes": [], "size_limit": 1 << 26, "version": 2}
         text = json.dumps(info, sort_keys=True).encode()
         offsets = [4 + 4 * (len(encoded) + 1) + len(text)]
         for sample in encoded:
@@ -75,6 +75,6 @@ def write(folder, columns, samples, shard_samples=10, compressed=False):
         with open(f"{folder}/{name}", "wb") as file:
             file.write(data)
         shards.append({**info, "raw_data": {"basename": name, "bytes": len(data), "hashes": {}}, "samples": len(encoded),
-                       "zip_data": {"basename": name + ".zstd", "bytes": 1, "hashes": {}} if compressed else None})
+                       "zip_data": {"basename": f"{name}.{compression}", "bytes": 1, "hashes": {}} if compression else None})
     with open(f"{folder}/index.json", "w") as file:
         json.dump({"shards": shards, "version": 2}, file, sort_keys=True)
