@@ -5,15 +5,17 @@
 
 #include "convert/archive/gunzip.h"
 #include "convert/archive/unarchive.h"
+#include "convert/archive/zip_store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct decompressor {
-    struct gunzip *gunzip; /* or */
+    /* One of these; none: the file is empty. */
+    struct gunzip *gunzip;
+    struct zip_store *zip;
     struct unarchive *unarchive;
-    bool is_empty;
 };
 
 enum compression compression_of(const char *head, size_t bytes)
@@ -33,23 +35,31 @@ enum compression compression_of(const char *head, size_t bytes)
     return COMPRESSION_NONE;
 }
 
+static int open_unarchive(struct decompressor *decompressor, struct file_blocks *blocks,
+                          struct err *err)
+{
+    struct unarchive_member whole;
+    int status = unarchive_open(blocks, UNARCHIVE_COMPRESSED, &decompressor->unarchive, err);
+    int result = status ? status : unarchive_next(decompressor->unarchive, &whole, err);
+    if (result == 0) {
+        unarchive_close(decompressor->unarchive);
+        decompressor->unarchive = NULL;
+    }
+    return result < 0 ? result : 0;
+}
+
 int decompressor_open(struct file_blocks *blocks, enum compression compression,
                       struct decompressor **ret_decompressor, struct err *err)
 {
     struct decompressor *decompressor = calloc(1, sizeof *decompressor);
-    struct unarchive_member whole;
-    int status, result;
     if (!decompressor)
         return err_set(err, -ENOMEM, "out of memory for decompressing a file");
-    if (compression != COMPRESSION_OTHER) {
-        status = gunzip_open(blocks, compression == COMPRESSION_ZLIB ? GUNZIP_ZLIB : GUNZIP_GZIP,
-                             &decompressor->gunzip, err);
-    } else {
-        status = unarchive_open(blocks, UNARCHIVE_COMPRESSED, &decompressor->unarchive, err);
-        result = status ? status : unarchive_next(decompressor->unarchive, &whole, err);
-        decompressor->is_empty = result == 0;
-        status = result < 0 ? result : 0;
-    }
+    int status =
+        compression == COMPRESSION_OTHER ? open_unarchive(decompressor, blocks, err)
+        : compression == COMPRESSION_ZIP
+            ? zip_store_open(blocks, &decompressor->zip, err)
+            : gunzip_open(blocks, compression == COMPRESSION_ZLIB ? GUNZIP_ZLIB : GUNZIP_GZIP,
+                          &decompressor->gunzip, err);
     if (status)
         decompressor_close(decompressor);
     else
@@ -62,6 +72,7 @@ void decompressor_close(struct decompressor *decompressor)
     if (!decompressor)
         return;
     gunzip_close(decompressor->gunzip);
+    zip_store_close(decompressor->zip);
     unarchive_close(decompressor->unarchive);
     free(decompressor);
 }
@@ -70,9 +81,9 @@ int decompressor_read(struct decompressor *decompressor, void *data, size_t byte
                       size_t *ret_bytes, struct err *err)
 {
     *ret_bytes = 0;
-    if (decompressor->gunzip)
-        return gunzip_read(decompressor->gunzip, data, bytes, ret_bytes, err);
-    return decompressor->is_empty
-               ? 0
-               : unarchive_read(decompressor->unarchive, data, bytes, ret_bytes, err);
+    return decompressor->gunzip ? gunzip_read(decompressor->gunzip, data, bytes, ret_bytes, err)
+           : decompressor->zip  ? zip_store_read(decompressor->zip, data, bytes, ret_bytes, err)
+           : decompressor->unarchive
+               ? unarchive_read(decompressor->unarchive, data, bytes, ret_bytes, err)
+               : 0;
 }

@@ -1,6 +1,7 @@
 /*
  * decompressor — reads what a compressed file decompresses to, from its first to its last byte:
- * gzip and zlib by gunzip.h, bzip2, xz, zstd and lz4 by unarchive.h. Checksums are verified.
+ * gzip and zlib by gunzip.h, bzip2, xz, zstd and lz4 by unarchive.h, zips by zip_store.h. Checksums
+ * are verified.
  */
 #ifndef MILLRACE_CONVERT_ARCHIVE_DECOMPRESSOR_H
 #define MILLRACE_CONVERT_ARCHIVE_DECOMPRESSOR_H
@@ -14,11 +15,13 @@ enum compression {
     COMPRESSION_GZIP,
     COMPRESSION_ZLIB,
     COMPRESSION_OTHER, /* bzip2, xz, zstd or lz4 */
+    COMPRESSION_ZIP,   /* reads as a zip with the same members, uncompressed */
 };
 
 enum { COMPRESSION_HEAD_BYTES = 6 };
 
-/* By a file's first bytes. Never COMPRESSION_ZLIB, whose two bytes begin many other files. */
+/* By a file's first bytes. Never COMPRESSION_ZLIB, whose two bytes begin many other files, and
+ * never COMPRESSION_ZIP. */
 enum compression compression_of(const char *head, size_t bytes);
 
 struct decompressor; /* use from one thread only */

@@ -3,6 +3,7 @@
  */
 #include "convert/dataset/compressed_files.h"
 
+#include "base/bytes.h"
 #include "base/str.h"
 #include "convert/archive/archive_stream.h"
 #include "convert/record/tfrecord.h"
@@ -75,6 +76,13 @@ static enum compression tfrecord_compression(const char *head, size_t bytes)
                                                                  : compression_of(head, bytes);
 }
 
+/* The first member of an .npz file is compressed: numpy.savez_compressed wrote it. */
+static bool is_compressed_npz(const char *name, const char *head, size_t bytes)
+{
+    return str_ends_with_nocase(name, ".npz") && bytes >= 10 && memcmp(head, "PK\3\4", 4) == 0 &&
+           bytes_get_u16((const uint8_t *)head + 8) != 0;
+}
+
 static int read_compression(const struct search *search, const char *path, const char *name,
                             struct compressed_file *file)
 {
@@ -84,7 +92,9 @@ static int read_compression(const struct search *search, const char *path, const
         return status;
     file->bytes = head.file_bytes;
     file->compression = name_is_tfrecord(name) ? tfrecord_compression(head.data, head.bytes)
-                                               : compression_of(head.data, head.bytes);
+                        : is_compressed_npz(name, head.data, head.bytes)
+                            ? COMPRESSION_ZIP
+                            : compression_of(head.data, head.bytes);
     free(head.data);
     return 0;
 }
@@ -211,7 +221,7 @@ static int look_at_source(struct search *search)
     char stem[IO_PATH_BYTES_MAX];
     int status = read_compression(search, path, name, &file);
     if (status || file.compression == COMPRESSION_NONE || name_is_archive(name) ||
-        (file.compression != COMPRESSION_ZLIB && is_tar(search->io, path)))
+        (file.compression != COMPRESSION_ZIP && is_tar(search->io, path)))
         return status;
     size_t bytes = stem_bytes(path);
     if (bytes == 0 || path[bytes - 1] == '/')

@@ -5,7 +5,8 @@
  * - A file with the name of text, a list, JSON, TFRecord, MDS or idx, followed by .gz, .bz2, .xz,
  *   .zst, .zstd or .lz4. It is read by the name without that ending: list.csv.gz as list.csv.
  * - A TFRecord file or a litdata chunk whose content is compressed. It keeps its name.
- * - The source itself, if its content is compressed and no tar.
+ * - The source itself, if its content is compressed and no tar; or if it is an .npz file whose
+ *   members are compressed.
  */
 #ifndef MILLRACE_CONVERT_DATASET_COMPRESSED_FILES_H
 #define MILLRACE_CONVERT_DATASET_COMPRESSED_FILES_H
