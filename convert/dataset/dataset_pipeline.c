@@ -3,6 +3,7 @@
  */
 #include "convert/dataset/dataset_pipeline.h"
 
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/os/thread.h"
 #include "base/os/thread_pool.h"
@@ -14,11 +15,13 @@
 #include <time.h>
 
 enum {
-    /* Workers claim and finish small items in runs, because waking a thread costs as much as
-     * encoding a row of a list. */
-    RUN_ITEMS_MAX = 8,
-    RUN_BYTES = 64 << 10, /* a run ends with the item that reaches it */
-    SLOTS_PER_WORKER = 2 * RUN_ITEMS_MAX,
+    /* Workers claim and finish items in runs, because waking a thread costs more than encoding a
+     * row of a list. */
+    RUN_ITEMS = 8,
+    RUN_ITEMS_MAX = 128,         /* if items are small: */
+    SMALL_ITEM_BYTES = 16 << 10, /* their mean size is below */
+    RUN_BYTES = 64 << 10,        /* a run ends with the item that reaches it */
+    KEEP_BYTES = 64 << 20,       /* retained in all slots for their next items */
 };
 
 struct slot {
@@ -48,7 +51,7 @@ struct pipeline {
     unsigned waiting_count; /* workers that wait for slots_freed */
     uint64_t next_claimed, next_delivered, bytes_in_flight;
     bool stop;
-    uint64_t slots_count;
+    uint64_t run_items_max, slots_count;
     struct slot *slots;
     unsigned workers_count, threads_count;
     struct worker *workers;
@@ -59,6 +62,12 @@ static bool has_slots(const struct pipeline *pipeline, uint64_t count)
     return pipeline->next_claimed + count <= pipeline->next_delivered + pipeline->slots_count &&
            (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
             pipeline->next_claimed == pipeline->next_delivered);
+}
+
+/* How much memory a slot retains for its next item. */
+static size_t keep_bytes(const struct pipeline *pipeline)
+{
+    return KEEP_BYTES / pipeline->slots_count;
 }
 
 static bool has_items(const struct pipeline *pipeline)
@@ -88,11 +97,11 @@ static uint64_t claim_run(struct pipeline *pipeline, uint64_t *ret_first)
     uint64_t bytes = 0, count = 0;
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->waiting_count++;
-    while (has_items(pipeline) && !has_slots(pipeline, RUN_ITEMS_MAX))
+    while (has_items(pipeline) && !has_slots(pipeline, pipeline->run_items_max))
         pthread_cond_wait(&pipeline->slots_freed, &pipeline->mutex);
     pipeline->waiting_count--;
     *ret_first = pipeline->next_claimed;
-    while (count < RUN_ITEMS_MAX && bytes < RUN_BYTES && has_items(pipeline) &&
+    while (count < pipeline->run_items_max && bytes < RUN_BYTES && has_items(pipeline) &&
            has_slots(pipeline, 1)) {
         claim_item(pipeline);
         bytes += slot_at(pipeline, *ret_first + count++)->item.item.bytes;
@@ -143,7 +152,7 @@ static void encode_run(struct worker *worker, uint64_t first, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         encode_item(worker, &slot_at(worker->pipeline, first + i)->item, &worker->samples[i]);
-        if (worker->samples[i].data.capacity_bytes > PIPELINE_KEEP_BYTES_MAX)
+        if (worker->samples[i].data.capacity_bytes > keep_bytes(worker->pipeline))
             str_deinit(&worker->samples[i].data);
     }
 }
@@ -220,9 +229,12 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     unsigned workers =
         source->options->workers ? source->options->workers : thread_pool_cpu_count();
     pipeline->workers_count = workers < THREAD_POOL_THREADS_MAX ? workers : THREAD_POOL_THREADS_MAX;
-    pipeline->slots_count = SLOTS_PER_WORKER * (1 + (uint64_t)pipeline->workers_count);
-    if (pipeline->slots_count > PIPELINE_SLOTS_MAX)
-        pipeline->slots_count = PIPELINE_SLOTS_MAX;
+    pipeline->run_items_max =
+        source->items_count > 0 && source->bytes / source->items_count < SMALL_ITEM_BYTES
+            ? RUN_ITEMS_MAX
+            : RUN_ITEMS;
+    pipeline->slots_count = bytes_min(
+        2 * pipeline->run_items_max * (1 + (uint64_t)pipeline->workers_count), PIPELINE_SLOTS_MAX);
     pipeline->slots = calloc(pipeline->slots_count, sizeof *pipeline->slots);
     pipeline->workers = calloc(pipeline->workers_count, sizeof *pipeline->workers);
     int status = !pipeline->slots || !pipeline->workers
@@ -256,13 +268,13 @@ bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_it
 void pipeline_release(struct pipeline *pipeline)
 {
     struct slot *slot = slot_at(pipeline, pipeline->next_delivered);
-    if (slot->item.encoded.data.capacity_bytes > PIPELINE_KEEP_BYTES_MAX)
+    if (slot->item.encoded.data.capacity_bytes > keep_bytes(pipeline))
         encoded_item_deinit(&slot->item.encoded);
     pthread_mutex_lock(&pipeline->mutex);
     slot->done = false;
     pipeline->bytes_in_flight -= slot->item.item.bytes;
     pipeline->next_delivered++;
-    if (pipeline->waiting_count > 0 && has_slots(pipeline, RUN_ITEMS_MAX))
+    if (pipeline->waiting_count > 0 && has_slots(pipeline, pipeline->run_items_max))
         pthread_cond_signal(&pipeline->slots_freed);
     pthread_mutex_unlock(&pipeline->mutex);
 }

@@ -11,8 +11,7 @@
 
 enum {
     PIPELINE_SLOTS_MAX = 1024,
-    PIPELINE_BYTES_MAX = 256 << 20,    /* in progress; one item may exceed it */
-    PIPELINE_KEEP_BYTES_MAX = 1 << 20, /* retained per slot for the next item */
+    PIPELINE_BYTES_MAX = 256 << 20, /* in progress; one item may exceed it */
 };
 
 struct pipeline_item {
