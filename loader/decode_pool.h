@@ -4,8 +4,8 @@
  *     reader -> queue of items -> [workers] -> slot complete -> consumer
  *
  * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of
- * options.fields, field_numbers.c its numbers, field_image.c what belongs to the image,
- * substitute.c replaces a bad sample, mixup_batch.c mixes images.
+ * options.fields, field_numbers.c its numbers, field_json.c its JSON, field_image.c what belongs to
+ * the image, substitute.c replaces a bad sample, mixup_batch.c mixes images.
  *
  * The loader's mutex guards fields marked G: a worker finishes items, updates their slots and
  * takes the next items in one critical section.
@@ -57,6 +57,7 @@ struct load_worker {
     struct pixels_memory numbers, kept_boxes;
     struct bpe_encoder **encoders; /* by number of field (field_tokens.c) */
     struct str tokens;             /* of a text */
+    struct str json;               /* of a value (field_json.c) */
     uint8_t *scratch;              /* a substitute's bytes */
     uint64_t scratch_bytes;
 };

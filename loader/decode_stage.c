@@ -297,6 +297,7 @@ void decode_pool_close(struct loader *loader)
         free(worker->labels.data);
         free(worker->numbers.data);
         free(worker->kept_boxes.data);
+        str_deinit(&worker->json);
         field_encoders_close(worker);
         substitute_free(&loader->memory, worker->scratch, worker->scratch_bytes);
     }

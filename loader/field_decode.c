@@ -70,6 +70,7 @@ static const char *expected_kind(enum loader_field_decode decode)
     case LOADER_FIELD_KEYPOINTS:
         return "an array of arrays of 3 numbers, or of 3 numbers for each point";
     case LOADER_FIELD_STR:
+    case LOADER_FIELD_JSON:
     case LOADER_FIELD_TOKENS:
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_LABELS:
@@ -119,8 +120,7 @@ int field_no_value(const struct loader_field *type, const struct shard *shard,
 }
 
 int field_find_value(struct load_worker *worker, const char *path, const struct shard *shard,
-                     const struct view_piece *piece, const struct json_t **ret_node,
-                     struct err *err)
+                     const struct view_piece *piece, struct json_t **ret_node, struct err *err)
 {
     const uint8_t *text = view_data(piece);
     if (!worker->document || worker->document_text != text) {
@@ -159,7 +159,7 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
     const struct loader_field *type = &worker->loader->options.fields[field];
     uint8_t *value = slot->memories[BATCH_MEMORY_SMALL]->data +
                      fields_offset(worker->loader, field) + item * dtype_bytes(field_dtype(type));
-    const struct json_t *node = NULL;
+    struct json_t *node = NULL;
     bool is_name = type->map && !type->path && piece->field.present;
     int status = piece->field.present && !is_name
                      ? field_find_value(worker, type->path, shard, piece, &node, err)
@@ -181,7 +181,7 @@ static int find_text(struct load_worker *worker, const struct loader_field *type
                      const struct shard *shard, const struct view_piece *piece,
                      const void **ret_text, uint64_t *ret_bytes, struct err *err)
 {
-    const struct json_t *node = NULL;
+    struct json_t *node = NULL;
     const char *text = type->default_value;
     if (piece->field.present && !type->path) {
         *ret_text = view_data(piece);
@@ -211,6 +211,8 @@ int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t it
     const struct view_piece *piece = &pieces[field];
     if (type->decode >= LOADER_FIELD_LABELS)
         return field_decode_of_image(worker, slot, item, field, shard, pieces, err);
+    if (type->decode == LOADER_FIELD_JSON)
+        return field_decode_json(worker, slot, item, field, shard, piece, err);
     if (type->decode == LOADER_FIELD_ARRAY)
         return field_decode_numbers(worker, slot, item, field, shard, piece, err);
     if (!field_is_ragged(type) && type->decode != LOADER_FIELD_TOKENS)

@@ -77,7 +77,7 @@ static int find_array(struct load_worker *worker, const struct loader_field *typ
                       const struct shard *shard, const struct view_piece *piece,
                       struct jsonx_list *ret_list, struct err *err)
 {
-    const struct json_t *root = NULL;
+    struct json_t *root = NULL;
     *ret_list = (struct jsonx_list){0};
     int status =
         piece->field.present ? field_find_value(worker, NULL, shard, piece, &root, err) : 0;

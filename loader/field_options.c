@@ -94,7 +94,12 @@ static int check_default(const struct loader_field *field, struct err *err)
         return -EINVAL;
     }
     uint8_t value[sizeof(uint64_t)];
-    int status = field_scalar_parse(field->decode, field->default_value, value, err);
+    struct json_t *node = NULL;
+    int status = field->decode == LOADER_FIELD_JSON
+                     ? jsonx_parse_value(field->default_value, strlen(field->default_value), "",
+                                         ERR_NO_OFFSET, &node, err)
+                     : field_scalar_parse(field->decode, field->default_value, value, err);
+    jsonx_free(node);
     if (status == -EBADMSG) {
         err_set(err, -EINVAL, "the default of field \"%.80s\" has the wrong type", field->name);
         err_advise(err, "give a JSON value of the field's type");
@@ -276,6 +281,7 @@ enum dtype field_dtype(const struct loader_field *field)
     switch (field->decode) {
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_STR:
+    case LOADER_FIELD_JSON:
         return DTYPE_U8;
     case LOADER_FIELD_ARRAY:
         return field->dtype;

@@ -58,6 +58,11 @@ int field_find_class(const struct loader *loader, const struct loader_field *typ
 int field_find_class_of(const struct loader *loader, const struct loader_field *type,
                         const struct json_t *node, uint64_t *ret_number);
 
+/* field_json.c: stores JSON text. */
+int field_decode_json(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                      uint32_t field, const struct shard *shard, const struct view_piece *piece,
+                      struct err *err);
+
 /* field_tokens.c: encodes a text. -EBADMSG: it is too long. -ENOMEM. */
 int field_encode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                         uint32_t field, const void *text, uint64_t bytes, struct err *err);

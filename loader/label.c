@@ -84,7 +84,7 @@ static int find_text(struct load_worker *worker, const struct shard *shard,
                      size_t *ret_bytes, struct err *err)
 {
     const struct loader *loader = worker->loader;
-    const struct json_t *node;
+    struct json_t *node;
     int64_t integer;
     const char *data = (const char *)view_data(piece);
     *ret_text = data;

@@ -64,6 +64,9 @@ enum loader_field_decode {
     /* Ragged (struct batch_field): */
     LOADER_FIELD_BYTES, /* U8: the stored bytes */
     LOADER_FIELD_STR,   /* U8: valid UTF-8, not NUL-terminated */
+    /* U8: JSON text (base/json/jsonx.h). Without a path, the stored bytes; with one, the value
+     * there in compact form: without spaces, members in their order, numbers in short form. */
+    LOADER_FIELD_JSON,
     /* Elements of a NumPy file (.npy) of the field's dtype and rank, in C order. BF16 and F8 are
      * not NumPy types. With a path: a JSON array of numbers; not of F16, and rank is 1. */
     LOADER_FIELD_ARRAY,
@@ -118,7 +121,8 @@ struct loader_field {
      * in it. An integer without a path is stored as a plain name. NULL: none. */
     const char *map;
     /* The value of samples that lack the field, or whose document lacks the value or has null
-     * there, as stored text would give it. NULL: such a sample is bad. Of JSON arrays, only "[]".
+     * there, as stored text would give it. NULL: such a sample is bad. Of JSON arrays, only "[]";
+     * of LOADER_FIELD_JSON, any JSON text.
      * Not for bytes, labels and NumPy files. */
     const char *default_value;
     /* The field that it follows. Labels, boxes and keypoints follow "image", which is not mixed.

@@ -27,12 +27,17 @@ uint32_t ragged_item_rank(const struct loader_field *field)
 
 uint64_t ragged_bytes_max(const struct loader_field *field, uint64_t stored_bytes)
 {
-    enum { JSON_NUMBER_BYTES_MIN = 2 }; /* with a comma or bracket */
+    enum {
+        JSON_NUMBER_BYTES_MIN = 2, /* with a comma or bracket */
+        JSON_GROWTH_MAX = 3,       /* `\n` becomes `\u000a`, `1e8` becomes `100000000` */
+    };
     /* Normalization may make a text longer, which ragged_store allows. */
     if (field->decode == LOADER_FIELD_TOKENS)
         return (bytes_min(stored_bytes, UINT64_MAX / 64) + 2) * sizeof(int32_t);
     if (!field->path || field->decode == LOADER_FIELD_STR)
         return stored_bytes;
+    if (field->decode == LOADER_FIELD_JSON)
+        return bytes_min(stored_bytes, UINT64_MAX / 64) * JSON_GROWTH_MAX;
     uint64_t numbers = bytes_min(stored_bytes, UINT64_MAX / 64) / JSON_NUMBER_BYTES_MIN;
     return numbers * dtype_bytes(field_dtype(field));
 }

@@ -188,8 +188,7 @@ int label_decode(struct load_worker *worker, const struct shard *shard,
  * whole document. Values from one document parse it once per item; it lives until the item is
  * decoded. *ret_node: NULL if there is none, or null. -EBADMSG: not JSON. */
 int field_find_value(struct load_worker *worker, const char *path, const struct shard *shard,
-                     const struct view_piece *piece, const struct json_t **ret_node,
-                     struct err *err);
+                     const struct view_piece *piece, struct json_t **ret_node, struct err *err);
 /* Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
 int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
                        struct err *err);

@@ -132,7 +132,8 @@ static const struct option option_rows[] = {
      "half of the images"},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
      "read only fields named so, or with --decode image, also the images; SPEC: an extension, or "
-     "{from: EXTENSIONS, decode: bytes|str|array|int|f32|f64|bool, path: $.KEY, default: VALUE}; "
+     "{from: EXTENSIONS, decode: bytes|str|json|array|int|f32|f64|bool, path: $.KEY, default: "
+     "VALUE}; "
      "for an array also dtype and rank; decode: tokens with tokenizer: FILE, and for padding "
      "length: N and pad: TOKEN; decode: labels|boxes|keypoints with follows: image gives what "
      "belongs to the images"},

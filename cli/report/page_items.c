@@ -177,7 +177,7 @@ static void add_field(struct page_items *items, const struct batch *batch, uint3
     }
     page_element(out, "<span class=\"words\"><i>", type->name, "</i> ");
     const uint8_t *values = field->offsets ? read_field_values(field, n, &bytes) : NULL;
-    if (type->decode == LOADER_FIELD_STR) {
+    if (type->decode == LOADER_FIELD_STR || type->decode == LOADER_FIELD_JSON) {
         add_text(out, values, bytes);
     } else if (type->decode == LOADER_FIELD_TOKENS) {
         struct jsonx_writer json = {.out = &items->scratch};

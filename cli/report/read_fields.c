@@ -1,5 +1,6 @@
 #include "cli/report/read_fields.h"
 
+#include "base/json/jsonx_format.h"
 #include "shards/format/npy.h"
 #include "trainer/config/yaml.h"
 
@@ -8,17 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const decode_names[] = {[LOADER_FIELD_BYTES] = "bytes",
-                                           [LOADER_FIELD_STR] = "str",
-                                           [LOADER_FIELD_ARRAY] = "array",
-                                           [LOADER_FIELD_INT] = "int",
-                                           [LOADER_FIELD_F32] = "f32",
-                                           [LOADER_FIELD_F64] = "f64",
-                                           [LOADER_FIELD_BOOL] = "bool",
-                                           [LOADER_FIELD_TOKENS] = "tokens",
-                                           [LOADER_FIELD_LABELS] = "labels",
-                                           [LOADER_FIELD_BOXES] = "boxes",
-                                           [LOADER_FIELD_KEYPOINTS] = "keypoints"};
+static const char *const decode_names[] = {
+    [LOADER_FIELD_BYTES] = "bytes",   [LOADER_FIELD_STR] = "str",
+    [LOADER_FIELD_JSON] = "json",     [LOADER_FIELD_ARRAY] = "array",
+    [LOADER_FIELD_INT] = "int",       [LOADER_FIELD_F32] = "f32",
+    [LOADER_FIELD_F64] = "f64",       [LOADER_FIELD_BOOL] = "bool",
+    [LOADER_FIELD_TOKENS] = "tokens", [LOADER_FIELD_LABELS] = "labels",
+    [LOADER_FIELD_BOXES] = "boxes",   [LOADER_FIELD_KEYPOINTS] = "keypoints"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
 /* One --field. */
@@ -55,8 +52,8 @@ static int set_decode(const struct parser *parser, const char *text)
         return 0;
     }
     return wrong_spec(parser,
-                      "decode: bytes, str, array, int, f32, f64, bool, tokens, labels, boxes "
-                      "or keypoints");
+                      "decode: bytes, str, json, array, int, f32, f64, bool, tokens, labels, "
+                      "boxes or keypoints");
 }
 
 static int set_box_format(const struct parser *parser, const char *text)
@@ -273,6 +270,19 @@ static void write_length(const struct batch *batch, uint32_t n, const char *name
     str_deinit(&key);
 }
 
+/* On one line, however it is stored. The loader has checked it. */
+static void write_json_value(const struct batch_field *field, uint32_t n, const char *name,
+                             struct jsonx_writer *json)
+{
+    uint64_t bytes;
+    struct json_t *node = NULL;
+    const char *text = (const char *)read_field_values(field, n, &bytes);
+    if (jsonx_parse_value(text, bytes, "", ERR_NO_OFFSET, &node, NULL))
+        str_merge_status(json->out, &(struct str){.status = -ENOMEM});
+    jsonx_copy(json, name, node);
+    jsonx_free(node);
+}
+
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json)
 {
@@ -285,6 +295,9 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
         case LOADER_FIELD_STR:
             text = (const char *)read_field_values(field, n, &bytes);
             jsonx_write_text(json, name, text, bytes);
+            break;
+        case LOADER_FIELD_JSON:
+            write_json_value(field, n, name, json);
             break;
         case LOADER_FIELD_BYTES:
             read_field_values(field, n, &bytes);

@@ -36,8 +36,8 @@ struct read_fields {
 int read_fields_parse(struct read_fields *fields, const struct option_list *specs, struct err *err);
 void read_fields_deinit(struct read_fields *fields);
 
-/* Adds a member for each field to the open object: text as a string, a number or truth value as
- * such, tokens as numbers, bytes by their number, arrays, labels, boxes and keypoints by their
+/* Adds a member for each field to the open object: text as a string, JSON, numbers and truth values
+ * as such, tokens as numbers, bytes by their number, arrays, labels, boxes and keypoints by their
  * shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);

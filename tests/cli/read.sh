@@ -473,6 +473,50 @@ values_come_from_json() {
   grep -q 'field "json" at \$.t has the wrong type: expected an integer' errors
 }
 
+# Random documents: the text of a field and what is printed have the values that Python's json reads.
+json_equals_that_of_python() {
+  need_python
+  "$python" - <<'PYTHON'
+import io, json, random, tarfile
+r = random.Random(3)
+parts = ["a", " ", "\"", "\\", "\n", "\t", "/", "\x7f", "\u00e9", "\u2028", "\U0001f600", "{", "]"]
+word = lambda: "".join(r.choices(parts, k=r.randrange(6)))
+def value(depth=0):
+    kind = r.randrange(8 if depth < 5 else 5)
+    return [r.random() < 0.5, r.randrange(-2**63, 2**63), r.gauss(0, 1) * 10 ** r.randrange(-300, 300), word(), r.choice([1e8, -3e5, 1e-4, 0.0]),
+            None, [value(depth + 1) for _ in range(r.randrange(4))] if kind == 6 else 0,
+            {word(): value(depth + 1) for _ in range(r.randrange(4))} if kind == 7 else 0][kind]
+with tarfile.open("documents.tar", "w") as tar:
+    for i in range(300):
+        data = json.dumps({"v": [value(), i], "other": value()}, ensure_ascii=i % 2 == 0, indent=i % 3 or None).encode()
+        info = tarfile.TarInfo(f"{i:03}.json")
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+PYTHON
+  millrace read documents.tar --field 'all={from: json, decode: json}' --field 'v={from: json, path: $.v, decode: json}' \
+    --field 'first={from: json, path: "$.v[0]", decode: json, default: "{\"none\": 1}"}' --batch 8 --print json --out documents --quiet >lines
+  "$python" - <<'PYTHON'
+import json, tarfile
+tar = tarfile.open("documents.tar")
+lines = [json.loads(line) for line in open("lines", newline="\n")]
+assert len(lines) == 300
+for line in lines:
+    stored = tar.extractfile(line["key"] + ".json").read()
+    read = lambda name: open(f"documents/{line['key']}.{name}", "rb").read()
+    document, fields = json.loads(stored), line["fields"]
+    assert read("all") == stored and fields["all"] == document
+    assert list(fields["all"]) == ["v", "other"] # the members keep their order
+    assert json.loads(read("v")) == fields["v"] == document["v"] and len(read("v")) <= 3 * len(stored)
+    first = document["v"][0]
+    assert fields["first"] == json.loads(read("first")) == ({"none": 1} if first is None else first)
+PYTHON
+  printf '{"a": 1' >bad.json
+  tar cf bad.tar bad.json
+  same "$(status_of millrace read bad.tar --field 'x={from: json, decode: json, default: 0}')" 1
+  contains "$(cat errors)" "not valid JSON"
+  same "$(status_of millrace read bad.tar --field 'x={from: json, decode: json, default: "{"}')" 2
+}
+
 images_may_have_more_fields() {
   millrace read shards --count 20 --decode image --size 32 --field file=jpg --field class=cls --out with-files --print json --quiet >lines
   same "$(find with-files -name '*.file' | wc -l)" 20
@@ -653,5 +697,5 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_disk_error_is_one_line_with_file_and_offset flipped_bits_give_the_same_bad_samples_every_time samples_are_selected_by_key a_replaced_shard_is_a_bad_sample_by_number \
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
-  only_the_requested_fields_are_read values_come_from_json images_may_have_more_fields labels_and_boxes_follow_images objects_with_names_become_arrays \
+  only_the_requested_fields_are_read values_come_from_json json_equals_that_of_python images_may_have_more_fields labels_and_boxes_follow_images objects_with_names_become_arrays \
   masks_are_stored_upright wrong_fields_are_wrong_usage

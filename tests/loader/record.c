@@ -7,6 +7,7 @@
 #include "tests/loader/late_device.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -302,6 +303,82 @@ static void values_come_from_json_or_are_defaults(void **state)
     }
 }
 
+/* Checks an item's JSON text; none: the default. */
+static void check_json_text(const struct batch *batch, uint32_t i, const char *name,
+                            const char *format, ...)
+{
+    const struct batch_field *field = batch_field_named(batch, name);
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t bytes = (size_t)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    assert_int_equal(field->offsets[i + 1] - field->offsets[i], bytes);
+    assert_int_equal(field->shapes[i], bytes);
+    assert_memory_equal((const char *)field->data + field->offsets[i], text, bytes);
+}
+
+static void json_is_as_stored_or_compact(void **state)
+{
+    static const struct loader_field list[] = {
+        {.name = "whole", .from = "json", .decode = LOADER_FIELD_JSON, .default_value = " {} "},
+        {.name = "class",
+         .from = "json",
+         .path = "$.class",
+         .decode = LOADER_FIELD_JSON,
+         .default_value = "null"},
+        {.name = "score",
+         .from = "json",
+         .path = "$.score",
+         .decode = LOADER_FIELD_JSON,
+         .default_value = "[1, \"a default that is longer than the stored document, even in its "
+                          "longest form, if it is absent\"]"},
+        {.name = "title",
+         .from = "json",
+         .path = "$.title",
+         .decode = LOADER_FIELD_JSON,
+         .default_value = "\"\""},
+        {.name = "cls", .from = "cls", .decode = LOADER_FIELD_JSON}};
+    struct loader_options options = fixture_loader_options(*state, LOADER_RECORD);
+    const struct batch *batch;
+    struct loader *loader;
+    struct err err;
+    uint64_t items = 0;
+    options.fields = list;
+    options.fields_count = sizeof list / sizeof list[0];
+    options.bad_policy = LOADER_BAD_STOP;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        for (uint32_t i = 0; i < batch->items_count; i++) {
+            int s = (int)batch->items[i].ref.sample;
+            check_json_text(batch, i, "cls", "%d", s % FIXTURE_CLASSES);
+            if (s % 10 == 9) { /* has no JSON */
+                for (uint32_t f = 0; f < 4; f++)
+                    check_json_text(batch, i, list[f].name, "%s", list[f].default_value);
+                continue;
+            }
+            check_json_text(
+                batch, i, "whole",
+                "{\"class\":{\"id\":%lld},\"score\":%s,\"good\":%s,\"title\":\"n\\u00b0 %d\"}\n",
+                s * 1000000007LL,
+                s % 10 == 8 ? "null"
+                : s % 2     ? "0.1"
+                            : "-3e2",
+                s % 3 ? "false" : "true", s);
+            check_json_text(batch, i, "class", "{\"id\":%lld}", s * 1000000007LL);
+            check_json_text(batch, i, "score", "%s",
+                            s % 10 == 8 ? list[2].default_value
+                            : s % 2     ? "0.1"
+                                        : "-300");
+            check_json_text(batch, i, "title", "\"n\xc2\xb0 %d\"", s);
+        }
+        items += batch->items_count;
+        loader_release(loader, batch);
+    }
+    assert_int_equal(items, SAMPLES);
+    loader_close(loader);
+}
+
 static void wrong_values_are_bad_samples(void **state)
 {
     static const struct {
@@ -320,7 +397,9 @@ static void wrong_values_are_bad_samples(void **state)
          "true or false"},
         {{.path = "$.none", .decode = LOADER_FIELD_F64}, "has no value at $.none", ""},
         {{.decode = LOADER_FIELD_INT}, "field \"json\" has the wrong type", "integer"},
-        {{.from = "jpg", .decode = LOADER_FIELD_INT}, "not valid JSON", ""}};
+        {{.from = "jpg", .decode = LOADER_FIELD_INT}, "not valid JSON", ""},
+        {{.from = "jpg", .decode = LOADER_FIELD_JSON}, "not valid JSON", ""},
+        {{.path = "$.title[0]", .decode = LOADER_FIELD_JSON}, "has no value at $.title[0]", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct loader_options options = fixture_loader_options(*state, LOADER_RECORD);
         struct loader_field field = cases[i].field;
@@ -523,7 +602,8 @@ static void wrong_options_are_refused(void **state)
         {.name = "c", .from = "npy", .decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_BF16},
         {.name = "d", .from = "txt", .path = "$.a"},
         {.name = "e", .from = "json", .decode = LOADER_FIELD_STR, .path = "a"},
-        {.name = "f", .from = "json", .decode = LOADER_FIELD_INT, .default_value = "1.5"}};
+        {.name = "f", .from = "json", .decode = LOADER_FIELD_INT, .default_value = "1.5"},
+        {.name = "g", .from = "json", .decode = LOADER_FIELD_JSON, .default_value = "{} 1"}};
     const struct {
         enum loader_decode decode;
         uint32_t first, count;
@@ -539,6 +619,7 @@ static void wrong_options_are_refused(void **state)
                  {LOADER_RECORD, 6, 1, "is not JSON"},
                  {LOADER_RECORD, 7, 1, "a JSON path has the wrong form"},
                  {LOADER_RECORD, 8, 1, "the default of field \"f\" has the wrong type"},
+                 {LOADER_RECORD, 9, 1, "the default of field \"g\" has the wrong type"},
                  {LOADER_RECORD, 0, LOADER_FIELDS_MAX + 1, "too many fields"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct loader_options options = fixture_loader_options(*state, cases[i].decode);
@@ -805,6 +886,7 @@ int main(void)
         cmocka_unit_test(ranks_and_restarts_deliver_the_same),
         cmocka_unit_test(empty_and_padded_batches_have_all_fields),
         cmocka_unit_test(values_come_from_json_or_are_defaults),
+        cmocka_unit_test(json_is_as_stored_or_compact),
         cmocka_unit_test(wrong_values_are_bad_samples),
         cmocka_unit_test(only_requested_fields_are_read),
         cmocka_unit_test(bad_fields_are_replaced),
