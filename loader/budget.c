@@ -88,7 +88,7 @@ static uint64_t worker_memory(const struct loader *loader)
     if (loader->options.decode != LOADER_IMAGE)
         return WORKER_OTHER_BYTES + tokens_bytes;
     return sat_add(WORKER_IMAGE_BYTES + tokens_bytes,
-                   loader->pool.mixup ? loader_picture_bytes(loader) : 0);
+                   loader_needs_picture(loader) ? loader_picture_bytes(loader) : 0);
 }
 
 /* Cannot overflow with LOADER_MICRO_MAX items or fewer. */

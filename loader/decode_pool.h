@@ -43,7 +43,7 @@ struct load_worker {
     bool is_asleep;                  /* G */
     struct load_worker *next_idle;   /* G */
     struct image_pipeline *pipeline; /* LOADER_IMAGE only */
-    uint8_t *picture;                /* one target image, for mixing */
+    uint8_t *picture;                /* one target image, to be mixed or normalized */
     atomic_uint_least64_t jpeg_warnings;
     struct io_queue *queue;    /* for substitutes; opened on first use */
     struct view_piece *pieces; /* for a substitute */
@@ -68,6 +68,7 @@ struct decode_pool {
     uint32_t workers_count, workers_started;
     uint32_t group_items; /* limit on items that a worker takes at once */
     struct mixup *mixup;  /* or NULL */
+    struct normalize normalize;
     uint32_t work_capacity;
 
     struct load_work *work;         /* G: ring */

@@ -225,7 +225,7 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
     if (options->decode != LOADER_IMAGE)
         return 0;
     struct image_options image = image_options_from_loader(options);
-    if (loader->pool.mixup && !(worker->picture = malloc(loader_picture_bytes(loader))))
+    if (loader_needs_picture(loader) && !(worker->picture = malloc(loader_picture_bytes(loader))))
         return err_set(err, -ENOMEM, "out of memory for a worker");
     return image_pipeline_open(&image, &worker->pipeline, err);
 }
@@ -248,6 +248,8 @@ int decode_pool_open(struct loader *loader, struct err *err)
     if (!pool->workers)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", pool->workers_count);
     int status = is_image ? open_mixup(loader, err) : 0;
+    if (!status && is_image)
+        normalize_init(&pool->normalize, &loader->options.image.normalize);
     for (uint32_t i = 0; !status && i < pool->workers_count; i++)
         status = init_worker(loader, &pool->workers[i], err);
     return status;

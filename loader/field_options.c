@@ -328,8 +328,8 @@ uint64_t fields_offset(const struct loader *loader, uint32_t field)
 uint64_t fields_labels_offset(const struct loader *loader, uint32_t field)
 {
     const struct loader_options *options = &loader->options;
-    uint64_t pixels = (uint64_t)options->image.width * options->image.height, at;
-    if (__builtin_mul_overflow(options->batching.micro, loader_picture_bytes(loader), &at) ||
+    uint64_t pixels = loader_pixels(loader), at;
+    if (__builtin_mul_overflow(options->batching.micro, loader_image_bytes(loader), &at) ||
         at > UINT64_MAX / 16 / LOADER_FIELDS_MAX)
         return UINT64_MAX;
     for (uint32_t f = 0; f <= field; f++) {

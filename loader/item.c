@@ -33,9 +33,11 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
                             .dataset = ref.dataset,
                             .epoch = ref.epoch,
                             .sample = ref.sample};
-    uint8_t *rgb = (uint8_t *)images->data + item * images->stride_bytes[0];
+    const bool is_normalized = normalize_is_on(&loader->options.image.normalize);
+    uint8_t *image = (uint8_t *)images->data + item * images->stride_bytes[0];
+    uint8_t *rgb = is_normalized ? worker->picture : image;
     int32_t label = -1;
-    size_t stride_bytes = (size_t)images->stride_bytes[1];
+    size_t stride_bytes = 3 * (size_t)loader->options.image.width;
     const void *data = view_data(&pieces[0]);
     int status = pieces[0].rows.count
                      ? image_pipeline_run_rows(worker->pipeline, &pieces[0].rows, data, key, rgb,
@@ -49,6 +51,8 @@ static int decode_image(struct load_worker *worker, struct load_slot *slot, uint
             err->offset = (int64_t)pieces[0].want_offset;
         return status;
     }
+    if (is_normalized)
+        normalize_apply(&loader->pool.normalize, rgb, loader_pixels(loader), image);
     atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
                               memory_order_relaxed);
     if (count > 1)

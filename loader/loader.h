@@ -33,6 +33,7 @@
 #include "image/augment.h"
 #include "image/crop.h"
 #include "image/mixup.h"
+#include "image/normalize.h"
 #include "io/io.h"
 #include "sampler/sampler.h"
 
@@ -49,11 +50,11 @@ struct trace;
 /* Content of a batch. */
 enum loader_decode {
     LOADER_BYTES, /* fields as stored: see batch_item */
-    /* "image": U8 [items, height, width, 3]. "label": image.label_dtype [items], -1 for a sample
-     * without one. With mixup or cutmix also "partner_label", of the same type, the label of the
-     * image mixed in, and "label_weight": F32 [items], the weight in 0..1 of "label";
-     * "partner_label" has the remaining weight. An unmixed image has the same label in both and
-     * weight 1. */
+    /* "image": U8 [items, height, width, 3], or what image.normalize requests. "label":
+     * image.label_dtype [items], -1 for a sample without one. With mixup or cutmix also
+     * "partner_label", of the same type, the label of the image mixed in, and "label_weight": F32
+     * [items], the weight in 0..1 of "label"; "partner_label" has the remaining weight. An unmixed
+     * image has the same label in both and weight 1. */
     LOADER_IMAGE,
     LOADER_TOKENS, /* "tokens": I32 [items, block + 1] */
     LOADER_RECORD, /* options.fields only */
@@ -277,6 +278,9 @@ struct loader_options {
         struct augment_options augment;
         /* Mixes each image with another of its micro-batch (docs/reference/images.md). */
         struct mixup_options mixup;
+        /* Layout, type and channels of "image", for consumers without a kernel for that. Not with
+         * mixup, which mixes bytes. Masks, boxes and keypoints are the same. */
+        struct normalize_options normalize;
         struct loader_label label;
         bool requires_label; /* a sample without a label is bad */
         /* of "label" and "partner_label": DTYPE_I32, or DTYPE_I64 as PyTorch's losses take it */

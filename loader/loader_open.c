@@ -33,7 +33,8 @@ struct loader_options loader_options_default(void)
                   .height = 224,
                   .crop = crop_options_default(CROP_CENTER),
                   .label_dtype = DTYPE_I32,
-                  .mixup = {.probability = 1, .switch_probability = 0.5}},
+                  .mixup = {.probability = 1, .switch_probability = 0.5},
+                  .normalize = normalize_options_default()},
         .text = {.field = "npy", .block = 1024},
         .bad_policy = LOADER_BAD_SUBSTITUTE,
         .bad_fraction_max = 0.01,
@@ -105,6 +106,17 @@ static int check_selection(const struct loader_options *options, struct err *err
     return selection_check(selection, err);
 }
 
+static int check_normalize(const struct loader_options *options, struct err *err)
+{
+    int status = normalize_options_check(&options->image.normalize, err);
+    if (status || !normalize_is_on(&options->image.normalize) ||
+        !mixup_is_on(&options->image.mixup))
+        return status;
+    err_set(err, -EINVAL, "mixup and cutmix mix images of U8 [height, width, 3]");
+    err_advise(err, "turn them off, or normalize and mix in the training loop");
+    return -EINVAL;
+}
+
 static int check_options(const struct loader_options *options, struct err *err)
 {
     int status = check_paths(options, err);
@@ -124,6 +136,9 @@ static int check_options(const struct loader_options *options, struct err *err)
         err_advise(err, "set image.label_dtype");
         return -EINVAL;
     }
+    status = options->decode == LOADER_IMAGE ? check_normalize(options, err) : 0;
+    if (status)
+        return status;
     if (options->drop_last && options->pad_last) {
         err_set(err, -EINVAL, "the last step of an epoch cannot be both dropped and padded");
         err_advise(err, "set drop_last or pad_last");

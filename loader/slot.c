@@ -14,8 +14,8 @@
 static const struct field_type {
     const char *name;
     enum dtype dtype;
-} images_field = {"image", DTYPE_U8}, weights_field = {"label_weight", DTYPE_F32},
-  valid_field = {"valid", DTYPE_BOOL}, tokens_field = {"tokens", DTYPE_I32};
+} weights_field = {"label_weight", DTYPE_F32}, valid_field = {"valid", DTYPE_BOOL},
+  tokens_field = {"tokens", DTYPE_I32};
 
 /* at: offset in the memory. */
 static void add_field(struct load_slot *slot, struct field_type type, enum batch_memory_kind kind,
@@ -39,12 +39,17 @@ static void add_field(struct load_slot *slot, struct field_type type, enum batch
 static void add_image_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
-    const struct field_type labels_field = {"label", options->image.label_dtype},
+    const struct normalize_options *normalize = &options->image.normalize;
+    const struct field_type images_field = {"image", normalize->dtype},
+                            labels_field = {"label", options->image.label_dtype},
                             partners_field = {"partner_label", options->image.label_dtype};
+    const uint64_t width = options->image.width, height = options->image.height;
     const uint64_t items = slot->batch.items_count,
                    labels_bytes = options->batching.micro * dtype_bytes(options->image.label_dtype);
     add_field(slot, images_field, BATCH_MEMORY_LARGE, 0, 4,
-              (uint64_t[]){items, options->image.height, options->image.width, 3});
+              normalize->layout == IMAGE_LAYOUT_CHW
+                  ? (uint64_t[]){items, normalize->channels, height, width}
+                  : (uint64_t[]){items, height, width, normalize->channels});
     add_field(slot, labels_field, BATCH_MEMORY_SMALL, 0, 1, (uint64_t[]){items});
     if (!loader->pool.mixup)
         return;

@@ -83,9 +83,30 @@ static inline struct load_slot *loader_slot(struct loader *loader, uint64_t numb
     return &loader->slots[number % loader->slots_count];
 }
 
+static inline uint64_t loader_pixels(const struct loader *loader)
+{
+    return (uint64_t)loader->options.image.width * loader->options.image.height;
+}
+
+/* As decoded, RGB. */
 static inline uint64_t loader_picture_bytes(const struct loader *loader)
 {
-    return (uint64_t)loader->options.image.width * loader->options.image.height * 3;
+    return 3 * loader_pixels(loader);
+}
+
+/* As in the batch. */
+static inline uint64_t loader_image_bytes(const struct loader *loader)
+{
+    const struct normalize_options *normalize = &loader->options.image.normalize;
+    return loader_pixels(loader) * normalize->channels * dtype_bytes(normalize->dtype);
+}
+
+/* Whether workers decode to a picture of their own first. */
+static inline bool loader_needs_picture(const struct loader *loader)
+{
+    return loader->options.decode == LOADER_IMAGE &&
+           (mixup_is_on(&loader->options.image.mixup) ||
+            normalize_is_on(&loader->options.image.normalize));
 }
 
 /* Bytes per image besides pixels: label; with mixup, also partner label and weight. */

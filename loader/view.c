@@ -108,6 +108,7 @@ struct image_options image_options_from_loader(const struct loader_options *opti
                                   .crop = options->image.crop,
                                   .augment = options->image.augment,
                                   .pixels_max = options->image.pixels_max,
+                                  .is_read_next = normalize_is_on(&options->image.normalize),
                                   .libjpeg_only = options->image.libjpeg_only};
 }
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { NUMBERS_MAX = 4 };
 
@@ -76,6 +77,30 @@ int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options
     parsed.mixup_alpha = alphas[0];
     parsed.cutmix_alpha = alphas[1];
     status = mixup_options_check(&parsed, err);
+    if (!status)
+        *options = parsed;
+    return status;
+}
+
+static int parse_channels(const char *text, const char *option, uint32_t channels, double values[3],
+                          struct err *err)
+{
+    double numbers[NUMBERS_MAX] = {0};
+    bool is_list = strchr(text, ',');
+    unsigned count = is_list ? channels : 1;
+    int status = parse_numbers(text, option, count, count, numbers, err);
+    for (uint32_t c = 0; !status && c < channels; c++)
+        values[c] = numbers[is_list ? c : 0];
+    return status;
+}
+
+int normalize_args_parse(const char *mean, const char *std, struct normalize_options *options,
+                         struct err *err)
+{
+    struct normalize_options parsed = *options;
+    int status = mean ? parse_channels(mean, "mean", options->channels, parsed.mean, err) : 0;
+    if (!status && std)
+        status = parse_channels(std, "std", options->channels, parsed.std, err);
     if (!status)
         *options = parsed;
     return status;

@@ -31,11 +31,12 @@ struct read_args {
     uint64_t seed, epoch, lanes, window, run;
     uint64_t batch, micro, rank, ranks, start, count;
     uint64_t workers, memory_bytes, size, max_pixels, block, timeout_ns;
-    uint32_t engine, page_cache, jpeg_decoder;
+    uint32_t engine, page_cache, jpeg_decoder, layout, dtype, channels;
     bool flip, force, quality, cold;
     const char *keys, *key_order, *weights, *where, *balance;
     uint64_t repeat;
     const char *out, *html, *max_errors, *fault, *randaugment, *jitter, *mixup, *cutmix;
+    const char *mean, *std;
 };
 
 static const char *const order_choices[] = {
@@ -56,6 +57,12 @@ static const enum crop_kind crop_kinds[] = {CROP_RANDOM, CROP_CENTER, CROP_NONE}
 enum { JPEG_AUTO, JPEG_LIBJPEG };
 static const char *const jpeg_decoder_choices[] = {
     [JPEG_AUTO] = "auto", [JPEG_LIBJPEG] = "libjpeg", NULL};
+static const char *const layout_choices[] = {
+    [IMAGE_LAYOUT_HWC] = "hwc", [IMAGE_LAYOUT_CHW] = "chw", NULL};
+static const char *const dtype_choices[] = {"u8", "f32", "f16", "bf16", NULL};
+static const enum dtype dtypes[] = {DTYPE_U8, DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+static const char *const channels_choices[] = {"3", "1", NULL};
+static const uint32_t channels_counts[] = {3, 1};
 enum { DECODE_NONE, DECODE_IMAGE };
 enum { MICRO_DEFAULT_MAX = 32 };
 
@@ -130,6 +137,18 @@ static const struct option option_rows[] = {
     {"cutmix", 0, OPTION_TEXT, AT(cutmix), "ALPHA", NULL,
      "with --decode image: paste a box of the previous image instead; with --mixup as well, for "
      "half of the images"},
+    {"layout", 0, OPTION_CHOICE, AT(layout), NULL, "hwc",
+     "with --decode image: order of rows, columns and channels; chw: a plane for each channel",
+     layout_choices},
+    {"dtype", 0, OPTION_CHOICE, AT(dtype), NULL, "u8",
+     "with --decode image: type of the pixels; floats are (x / 255 - mean) / std", dtype_choices},
+    {"mean", 0, OPTION_TEXT, AT(mean), "R,G,B", NULL,
+     "with --dtype f32, f16 or bf16: subtract this mean, in units of 0 to 1; one number is for all "
+     "channels; default: 0"},
+    {"std", 0, OPTION_TEXT, AT(std), "R,G,B", NULL,
+     "with --dtype f32, f16 or bf16: divide by this standard deviation; default: 1"},
+    {"channels", 0, OPTION_CHOICE, AT(channels), NULL, "3",
+     "with --decode image: 1: gray, as Pillow's convert(\"L\")", channels_choices},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
      "read only fields named so, or with --decode image, also the images; SPEC: an extension, or "
      "{from: EXTENSIONS, decode: bytes|str|json|array|int|f32|f64|bool, path: $.KEY, default: "
@@ -151,7 +170,8 @@ static const struct option option_rows[] = {
      .help = "read no samples; report how well batches are mixed compared with a full shuffle, and "
              "how to improve that"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write the fields of each sample as files, pixels as .ppm, windows as .npy; with --mix, "
+     "write the fields of each sample as files, pixels as .ppm, or as .image.npy unless --layout, "
+     "--dtype and --channels are the defaults, windows as .npy; with --mix, "
      "samples of dataset N in its epoch E go to DIR/N-E"},
     {"html", 0, OPTION_TEXT, AT(html), "OUT", NULL,
      "write a self-contained HTML page of the first 32 samples, or of --count of them, up to 1024, "
@@ -228,6 +248,9 @@ static struct loader_options make_options(const struct invocation *invocation)
     options.image.libjpeg_only = args->jpeg_decoder == JPEG_LIBJPEG;
     options.image.crop = crop_options_default(crop_kinds[args->crop]);
     options.image.crop.flip = args->flip;
+    options.image.normalize.layout = (enum image_layout)args->layout;
+    options.image.normalize.dtype = dtypes[args->dtype];
+    options.image.normalize.channels = channels_counts[args->channels];
     if (args->block)
         options.text.block = (uint32_t)args->block;
     options.bad_policy = bad_policies[args->on_error];
@@ -428,6 +451,31 @@ static int check_usage(const struct read_args *args, const struct batching *batc
     return batching_check(batching, err) ? EXIT_USAGE : 0;
 }
 
+/* Parses mean and std, and refuses outputs that cannot have such images. */
+static int parse_normalize(const struct read_args *args, struct normalize_options *normalize,
+                           struct err *err)
+{
+    if (normalize_args_parse(args->mean, args->std, normalize, err))
+        return EXIT_USAGE;
+    bool is_on = normalize_is_on(normalize);
+    if ((is_on || args->mean || args->std) && args->decode != DECODE_IMAGE) {
+        err_set(err, -EINVAL, "--layout, --dtype, --mean, --std and --channels are for images");
+        err_advise(err, "add --decode image");
+        return EXIT_USAGE;
+    }
+    if (is_on && args->html) {
+        err_set(err, -EINVAL, "--html shows images of bytes");
+        err_advise(err, "remove --layout, --dtype, --mean, --std and --channels");
+        return EXIT_USAGE;
+    }
+    if (normalize->dtype == DTYPE_BF16 && args->out) {
+        err_set(err, -EINVAL, "--out writes NumPy files, which cannot hold bf16");
+        err_advise(err, "use --dtype f32, or f16");
+        return EXIT_USAGE;
+    }
+    return 0;
+}
+
 /* Injects no faults. */
 static int drop_caches(const struct read_mix *mix, struct err *err)
 {
@@ -483,6 +531,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct read_job job = {.sink = {.print = (enum read_print)args->print,
                                     .is_terminal = isatty(STDOUT_FILENO),
                                     .decode = options.decode,
+                                    .is_normalized = normalize_is_on(&options.image.normalize),
                                     .fields = &job.fields,
                                     .folder = args->out,
                                     .force = args->force}};
@@ -492,6 +541,8 @@ static int run(const struct invocation *invocation, struct err *err)
         status = EXIT_USAGE;
     if (!status && mixup_args_parse(args->mixup, args->cutmix, &options.image.mixup, err))
         status = EXIT_USAGE;
+    if (!status)
+        status = parse_normalize(args, &options.image.normalize, err);
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
     if (!status && read_mix_init(&job.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
@@ -547,6 +598,8 @@ static const char *const examples[] = {
     "millrace read shards --decode image --size 224 --crop random --flip --json",
     "millrace read shards --decode image --randaugment 2,9 --jitter 0.4,0.4,0.4,0.1",
     "millrace read shards --decode image --mixup 0.8 --cutmix 1 --count 8 --micro 8 -o mixed",
+    "millrace read shards --decode image --layout chw --dtype f16 --mean 0.485,0.456,0.406 --std "
+    "0.229,0.224,0.225 --count 8 -o arrays",
     "millrace read shards --order sequential --count 5 -o first-five",
     "millrace read captions.tar --field 'caption={from: txt, decode: str}' --print json",
     "millrace read captions.tar --field "

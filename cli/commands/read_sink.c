@@ -178,6 +178,9 @@ static int write_field(struct read_sink *sink, const struct batch *batch, uint32
     return status;
 }
 
+/* Written as a dense array. */
+static const struct loader_field image_field = {.name = "image", .decode = LOADER_FIELD_LABELS};
+
 static int write_item(struct read_sink *sink, const struct batch *batch, uint32_t n,
                       struct err *err)
 {
@@ -185,7 +188,8 @@ static int write_item(struct read_sink *sink, const struct batch *batch, uint32_
     int status = 0;
     switch (sink->decode) {
     case LOADER_IMAGE:
-        status = write_image(sink, batch, n, err);
+        status = sink->is_normalized ? write_field(sink, batch, n, &image_field, err)
+                                     : write_image(sink, batch, n, err);
         break;
     case LOADER_TOKENS:
         return write_tokens(sink, batch, n, err);

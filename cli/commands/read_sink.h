@@ -17,10 +17,11 @@
 
 enum read_print { READ_PRINT_KEYS, READ_PRINT_JSON, READ_PRINT_NONE };
 
-/* Set the first nine members and zero the others. Owner thread. */
+/* Set the first ten members and zero the others. Owner thread. */
 struct read_sink {
     enum read_print print;
     enum loader_decode decode;
+    bool is_normalized; /* images are not RGB bytes */
     const struct read_fields *fields;
     const char *folder; /* for output files; NULL: none */
     bool force;

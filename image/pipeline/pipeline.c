@@ -128,7 +128,7 @@ static struct framing choose_geometry(struct image_pipeline *pipeline, const str
     geometry->steps_count =
         augment_choose(&options->augment, options->width, options->height, key.seed, key.dataset,
                        key.epoch, key.sample, geometry->steps);
-    pipeline->renderer.is_read_next = geometry->steps_count > 0;
+    pipeline->renderer.is_read_next = options->is_read_next || geometry->steps_count > 0;
     return framing_for_crop(image->orientation, image->width, image->height, geometry->crop,
                             options->width, options->height);
 }

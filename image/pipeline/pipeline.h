@@ -27,6 +27,7 @@ struct image_options {
     struct crop_options crop;
     struct augment_options augment; /* applied after crop and flip */
     uint64_t pixels_max;            /* larger stored images are rejected; 0: PIXELS_MAX */
+    bool is_read_next;              /* the caller reads the target at once: keep it in the cache */
     bool libjpeg_only;              /* jpeg_decoder_use_libjpeg; the pixels are the same */
 };
 

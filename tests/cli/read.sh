@@ -93,6 +93,45 @@ decoded_images_are_portable_pixmaps() {
   done
 }
 
+# (x / 255 - mean) / std in float32, rounded to halves, and Pillow's gray.
+normalized_images_equal_numpy() {
+  need_python
+  "$python" -c 'import numpy, PIL' 2>/dev/null || skip "Python lacks NumPy or Pillow"
+  local read=(millrace read shards --decode image --size 20 --crop random --flip --count 8 --batch 4 --micro 4 --quiet)
+  "${read[@]}" --out bytes
+  "${read[@]}" --out planes --layout chw
+  "${read[@]}" --out fractions --dtype f32 -j 1
+  "${read[@]}" --out halves --dtype f16 --layout chw --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --field 'image2={from: jpg}'
+  "${read[@]}" --out gray --channels 1 --dtype f32 --mean 0.5 --std 0.25
+  "$python" - <<'PYTHON'
+import glob
+import numpy as np
+from PIL import Image
+files = glob.glob("bytes/**/*.ppm", recursive=True)
+assert len(files) == 8
+for file in files:
+    rgb = Image.open(file)
+    load = lambda folder: np.load(file.replace("bytes/", folder + "/").replace(".ppm", ".image.npy"))
+    x = np.array(rgb)
+    fractions = x.astype(np.float32) / np.float32(255)
+    mean, std = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
+    gray = np.array(rgb.convert("L"))[..., None].astype(np.float32) / np.float32(255)
+    for folder, wanted in (("planes", x.transpose(2, 0, 1)), ("fractions", fractions),
+                           ("halves", ((fractions - mean) / std).astype(np.float16).transpose(2, 0, 1)),
+                           ("gray", (gray - np.float32(0.5)) / np.float32(0.25))):
+        given = load(folder)
+        assert given.dtype == wanted.dtype and given.shape == wanted.shape and (given == wanted).all(), folder
+PYTHON
+  local options
+  for options in '--mean 0.5' '--dtype f32 --std 0' '--dtype f32 --mean 1,2' '--channels 1 --dtype f32 --mean 1,2,3' '--layout chw --mixup 1' \
+    '--layout chw --html page.html' '--dtype bf16 --out none' '--channels 2' '--dtype f16 --std 1e-9'; do
+    same "$(status_of "${read[@]}" $options)" 2 "$options"
+    one_line errors
+  done
+  same "$(status_of millrace read shards --dtype f32)" 2
+  contains "$(cat errors)" "add --decode image"
+}
+
 json_reports_what_was_read() {
   need_python
   millrace read shards --json >summary
@@ -688,7 +727,7 @@ wrong_rules_are_wrong_usage() {
 
 run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_described print_keys_writes_only_keys_to_stdout ranks_share_the_order_without_gaps_or_repeats \
   a_rank_reads_the_micro_batches_it_owns the_order_depends_only_on_seed_and_epoch start_and_count_select_a_range_of_the_same_order \
-  out_writes_members_unchanged decoded_images_are_portable_pixmaps json_reports_what_was_read \
+  out_writes_members_unchanged decoded_images_are_portable_pixmaps normalized_images_equal_numpy json_reports_what_was_read \
   micro_batches_fit_the_batch_and_empty_ones_are_not_counted labels_are_printed \
   cold_reads_and_both_engines_give_the_same_result a_pass_bypasses_the_page_cache_by_default quiet_prints_only_requested_results the_order_matches_the_oracle a_mix_matches_the_oracle \
   ranks_share_a_mix_without_gaps_or_repeats out_separates_the_datasets_of_a_mix wrong_mixes_are_refused quality_reports_batch_mixing quality_reads_no_samples dropping_the_cache_is_not_subject_to_faults \

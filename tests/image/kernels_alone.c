@@ -1,8 +1,8 @@
 /*
  * kernels_alone — compares a processor's best kernels with plain C, in a program that needs only
  * image/ and base/. It is compiled for processors that this machine can only emulate
- * (kernels_arm.sh). Prints what it compared, and hashes of random augmentations, which are the same
- * on all processors; exits with 1 if bytes differ.
+ * (kernels_arm.sh). Prints what it compared, and hashes of random augmentations and normalized
+ * floats, which are the same on all processors; exits with 1 if bytes differ.
  */
 #include "image/augment.h"
 #include "image/jpeg_fast/entropy.h"
@@ -12,6 +12,7 @@
 #include "image/kernels/enlarge.h"
 #include "image/kernels/resample.h"
 #include "image/mixup.h"
+#include "image/normalize.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -165,6 +166,30 @@ static uint64_t hash_mixed(void)
     return hash;
 }
 
+/* Hash of random pixels as normalized floats of each type. */
+static uint64_t hash_normalized(void)
+{
+    enum { PIXELS = 1000 };
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
+    static uint8_t rgb[3 * PIXELS];
+    static float values[3 * PIXELS];
+    struct normalize_options options = normalize_options_default();
+    struct normalize normalize;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof rgb; i++)
+        rgb[i] = (uint8_t)draw(256);
+    memcpy(options.mean, (const double[]){0.485, 0.456, 0.406}, sizeof options.mean);
+    memcpy(options.std, (const double[]){0.229, 0.224, 0.225}, sizeof options.std);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        options.dtype = dtypes[i];
+        normalize_init(&normalize, &options);
+        normalize_apply(&normalize, rgb, PIXELS, values);
+        for (size_t k = 0; k < 3 * PIXELS * dtype_bytes(dtypes[i]); k++)
+            hash = (hash ^ ((const uint8_t *)values)[k]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 /* Blocks of a few random coefficients, some of them out of range. */
 static int count_differing_transforms(void)
 {
@@ -249,7 +274,9 @@ int main(void)
            "DCTs differ from plain C\n",
            image_kernels_name(image_kernels_best()), passes, PASSES, rows, lines, blends,
            transforms);
-    uint64_t augmented = hash_augmented(), mixed = hash_mixed(), decoded = hash_decoded();
-    printf("changed: %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", augmented, mixed, decoded);
+    uint64_t augmented = hash_augmented(), mixed = hash_mixed(), decoded = hash_decoded(),
+             normalized = hash_normalized();
+    printf("changed: %016" PRIx64 " %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", augmented,
+           mixed, decoded, normalized);
     return passes || rows || lines || blends || transforms;
 }

@@ -322,6 +322,42 @@ static void ranks_workers_and_memory_do_not_matter(void **state)
     fixture_remove(&fixture);
 }
 
+/* Whatever the images' layout and type, what follows them has the same bytes. */
+static void followers_do_not_depend_on_the_pixels(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    char path[TEST_PATH_BYTES_MAX + 16];
+    const struct batch *batches[2];
+    struct loader *loaders[2];
+    struct err err;
+    int status;
+    make(&fixture, -1, -1);
+    struct loader_options options = follow_options(&fixture, path);
+    options.image.augment.randaugment_ops = 2;
+    options.image.augment.randaugment_magnitude = 9;
+    assert_ok(loader_open(&options, &loaders[0], &err), &err);
+    options.image.normalize.layout = IMAGE_LAYOUT_CHW;
+    options.image.normalize.dtype = DTYPE_F16;
+    options.image.normalize.channels = 1;
+    assert_ok(loader_open(&options, &loaders[1], &err), &err);
+    while ((status = loader_next(loaders[0], &batches[0], &err)) == LOADER_BATCH) {
+        assert_int_equal(loader_next(loaders[1], &batches[1], &err), LOADER_BATCH);
+        for (uint32_t f = 0; f < FIELDS_COUNT; f++) {
+            const struct batch_field *a = batch_field_named(batches[0], fields[f].name),
+                                     *b = batch_field_named(batches[1], fields[f].name);
+            assert_int_equal(a->shape[0], b->shape[0]);
+            assert_memory_equal(a->data, b->data, (size_t)a->stride_bytes[0] * a->shape[0]);
+        }
+        for (int i = 0; i < 2; i++)
+            loader_release(loaders[i], batches[i]);
+    }
+    assert_ok(status, &err);
+    for (int i = 0; i < 2; i++)
+        loader_close(loaders[i]);
+    fixture_remove(&fixture);
+}
+
 static void lost_boxes_depend_on_the_visible_part(void **state)
 {
     (void)state;
@@ -472,6 +508,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_boxes_and_pixels_agree),
         cmocka_unit_test(ranks_workers_and_memory_do_not_matter),
+        cmocka_unit_test(followers_do_not_depend_on_the_pixels),
         cmocka_unit_test(lost_boxes_depend_on_the_visible_part),
         cmocka_unit_test(bad_fields_are_named_and_replaced),
         cmocka_unit_test(keypoints_are_inside_or_invisible),
