@@ -31,7 +31,7 @@ struct load_slot;
 struct ragged_place {
     uint64_t at, capacity_bytes;
     uint64_t bytes; /* 0 until stored */
-    uint8_t *own;   /* values of a substitute larger than capacity_bytes, or NULL */
+    uint8_t *own;   /* values that take more than capacity_bytes, or NULL */
 };
 
 struct ragged_pool {
@@ -87,8 +87,8 @@ uint64_t ragged_spare_bytes(const struct loader *loader, const struct load_slot 
  * substitute stored. -ENOBUFS: substitutes need too much memory; -ENOMEM. */
 int ragged_store(struct loader *loader, struct load_slot *slot, uint32_t item, uint32_t field,
                  const void *values, uint64_t bytes, const uint64_t *shape, struct err *err);
-/* Frees the item's values that are outside the memories: those of a substitute. ragged_finish does
- * it too. */
+/* Frees the item's values that are outside the memories: those of a substitute, or of a text that
+ * normalization made longer. ragged_finish does it too. */
 void ragged_clear(struct loader *loader, struct load_slot *slot, uint32_t item);
 /* Adds the fields to the batch once all items are decoded. Takes the mutex if some are substitutes.
  * Errors as above. */

@@ -136,7 +136,6 @@ int ragged_finish(struct loader *loader, struct load_slot *slot, struct err *err
         if (field_is_ragged(&loader->options.fields[f]))
             status = finish_field(loader, slot, f, err);
     for (uint32_t i = 0; i < slot->batch.items_count; i++)
-        if (slot->load_items[i].is_bad)
-            ragged_clear(loader, slot, i);
+        ragged_clear(loader, slot, i);
     return status;
 }

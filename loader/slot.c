@@ -177,8 +177,7 @@ void slot_clear(struct loader *loader, struct load_slot *slot)
         load->shard = load->substitute_shard = NULL;
         load->substitute_data = NULL;
         load->substitute_bytes = 0;
-        if (load->is_bad)
-            ragged_clear(loader, slot, i);
+        ragged_clear(loader, slot, i);
     }
     slot->batch.items_count = 0;
 }

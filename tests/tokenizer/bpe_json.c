@@ -3,6 +3,7 @@
  * library tokenizers; files that would need other tokens are rejected.
  */
 #include "base/bytes.h"
+#include "tests/support/byte_tokenizer.h"
 #include "tests/support/test.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/bpe_split.h"
@@ -150,13 +151,8 @@ struct parts {
 /* The vocabulary: a token for each byte, then ab, abc, bc and abcd. */
 static void add_vocabulary(struct str *out)
 {
-    unsigned others = 0;
-    for (unsigned byte = 0; byte < 256; byte++) {
-        bool printable =
-            (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-        str_add_format(out, "\"\\u%04x\":%u,", printable ? byte : 0x100 + others++, byte);
-    }
-    str_add_text(out, "\"ab\":256,\"abc\":257,\"bc\":258,\"abcd\":259");
+    byte_tokenizer_add_vocabulary(out);
+    str_add_text(out, ",\"ab\":256,\"abc\":257,\"bc\":258,\"abcd\":259");
 }
 
 static void write_tokenizer(struct fixture *f, const struct parts *parts)

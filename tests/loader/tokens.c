@@ -1,0 +1,110 @@
+/*
+ * tokens — tests fields of tokens (LOADER_FIELD_TOKENS) from texts that become longer.
+ */
+#include "loader/state.h"
+#include "shards/format/shard.h"
+#include "tests/loader/fixture.h"
+#include "tests/support/byte_tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 400, LENGTH = 60, FIELDS_COUNT = 2 };
+
+static char tokenizer[TEST_PATH_BYTES_MAX + 20];
+
+static const struct loader_field fields[FIELDS_COUNT] = {{.name = "ragged",
+                                                          .from = "txt",
+                                                          .decode = LOADER_FIELD_TOKENS,
+                                                          .tokenizer = tokenizer,
+                                                          .end_token = BYTE_TOKENIZER_END},
+                                                         {.name = "padded",
+                                                          .from = "txt",
+                                                          .decode = LOADER_FIELD_TOKENS,
+                                                          .tokenizer = tokenizer,
+                                                          .begin_token = BYTE_TOKENIZER_END,
+                                                          .length = LENGTH,
+                                                          .pad_token = 7}};
+
+static void write_tokenizer(const struct fixture *fixture)
+{
+    struct str json = {0};
+    byte_tokenizer_add(&json);
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", fixture->folder);
+    test_write_file(tokenizer, json.data, json.bytes);
+    str_deinit(&json);
+}
+
+static struct loader_options token_options(const struct fixture *fixture)
+{
+    struct loader_options options = fixture_loader_options(fixture, LOADER_RECORD);
+    options.fields = fields;
+    options.fields_count = FIELDS_COUNT;
+    options.bad_policy = LOADER_BAD_STOP;
+    return options;
+}
+
+static int make_records(void **state)
+{
+    struct fixture_options options = fixture_options_default(SAMPLES);
+    options.with_record = true;
+    fixture_set_up_with_options(state, &options);
+    write_tokenizer(*state);
+    return 0;
+}
+
+/* NFC replaces U+0344, of 2 bytes, by two characters of 2 bytes, each byte a token. */
+static void texts_that_become_longer_are_freed(void **state)
+{
+    (void)state;
+    enum { COUNT = 30, EPOCHS = 8 };
+    struct fixture fixture = {.samples = COUNT};
+    char path[TEST_PATH_BYTES_MAX + 16], text[2 * COUNT + 1] = "";
+    struct shard_writer *writer;
+    struct shard_summary summary;
+    const struct batch *batch;
+    struct loader *loader;
+    struct batch_memory *kept = NULL;
+    struct err err;
+    uint64_t items = 0;
+    test_make_folder(fixture.folder);
+    assert_ok(io_open(fixture.folder, NULL, &fixture.io, &err), &err);
+    write_tokenizer(&fixture);
+    snprintf(path, sizeof path, "%s/a.tar", fixture.folder);
+    assert_ok(shard_writer_open(fixture.io, path, false, &writer, &err), &err);
+    for (uint32_t s = 0; s < COUNT; s++) {
+        char key[16];
+        snprintf(key, sizeof key, "k%02u", s);
+        strcat(text, "\xcd\x84");
+        assert_ok(shard_writer_begin_sample(writer, key, &err), &err);
+        assert_ok(shard_writer_add_field(writer, "txt", text, strlen(text), &err), &err);
+    }
+    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+    struct loader_options options = token_options(&fixture);
+    options.dataset = path;
+    options.epochs_max = EPOCHS;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    while (loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        const struct batch_field *field = batch_field_named(batch, "ragged");
+        for (uint32_t i = 0; i < batch->items_count; i++)
+            assert_int_equal(field->offsets[i + 1] - field->offsets[i],
+                             4 * (batch->items[i].ref.sample + 1) + 1);
+        items += batch->items_count;
+        if (!kept)
+            kept = batch_field_retain(field);
+        loader_release(loader, batch);
+    }
+    assert_int_equal(items, COUNT * EPOCHS);
+    loader_close(loader); /* ends the threads; the field keeps the loader */
+    assert_int_equal(loader->memory.substitute_bytes, kept->bytes);
+    batch_memory_release(kept);
+    fixture_remove(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_that_become_longer_are_freed),
+    };
+    return cmocka_run_group_tests(tests, make_records, fixture_tear_down);
+}
