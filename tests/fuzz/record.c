@@ -2,23 +2,31 @@
  * record — fuzz target: the input as a stored field of a sample, decoded in every way that
  * options.fields offers (loader/loader.h). The sample is skipped, or its values are consistent.
  */
+#include "base/json/jsonx.h"
 #include "io/file_util.h"
 #include "loader/loader.h"
 #include "shards/format/shard.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/byte_tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int LLVMFuzzerInitialize(int *argument_count, char ***arguments);
 
-static char folder[] = "/tmp/millrace-fuzz-record-XXXXXX", shard_path[64];
+static char folder[] = "/tmp/millrace-fuzz-record-XXXXXX", shard_path[64], names_path[64],
+            tokenizer_path[64];
+static const char names[] = "cat\nsmall dog\n12\n";
+enum { NAMES_COUNT = 3 };
 static struct io *io;
 
 static void clean_up(void)
 {
     unlink(shard_path);
+    unlink(names_path);
+    unlink(tokenizer_path);
     rmdir(folder);
     io_close(io);
 }
@@ -32,6 +40,14 @@ int LLVMFuzzerInitialize(int *argument_count, char ***arguments)
         abort();
     atexit(clean_up);
     snprintf(shard_path, sizeof shard_path, "%s/a.tar", folder);
+    snprintf(names_path, sizeof names_path, "%s/names.txt", folder);
+    snprintf(tokenizer_path, sizeof tokenizer_path, "%s/tokenizer.json", folder);
+    struct str tokenizer = {0};
+    byte_tokenizer_add(&tokenizer);
+    if (io_write_file(io, names_path, names, sizeof names - 1, false, NULL) ||
+        io_write_file(io, tokenizer_path, tokenizer.data, tokenizer.bytes, false, NULL))
+        abort();
+    str_deinit(&tokenizer);
     return 0;
 }
 
@@ -59,6 +75,30 @@ static void check_ragged(const struct batch_field *field)
             count = 0; /* another dimension is 0 */
     if (field->offsets[0] != 0 || (uint64_t)field->offsets[1] != field->shape[0] ||
         field->shape[0] != count)
+        abort();
+}
+
+/* Numbers of names and of tokens are below their count, and JSON is valid. */
+static void check_values(const struct loader_field *type, const struct batch *batch)
+{
+    const struct batch_field *field = batch_field_named(batch, "a");
+    uint64_t count = field->shape[0] * (field->rank > 1 ? field->shape[1] : 1);
+    uint64_t end = type->map ? NAMES_COUNT : BYTE_TOKENIZER_TOKENS;
+    bool has_numbers = type->map || type->decode == LOADER_FIELD_TOKENS;
+    struct json_t *node = NULL;
+    if (type->decode == LOADER_FIELD_JSON &&
+        jsonx_parse_value(field->data, count, "", 0, &node, NULL))
+        abort();
+    jsonx_free(node);
+    for (uint64_t i = 0; has_numbers && i < count; i++) {
+        uint64_t number = 0; /* little-endian */
+        memcpy(&number, (const uint8_t *)field->data + i * dtype_bytes(field->dtype),
+               dtype_bytes(field->dtype));
+        if (number >= end)
+            abort();
+    }
+    if (type->length > 0 &&
+        ((const uint32_t *)batch_field_named(batch, "a_length")->data)[0] > type->length)
         abort();
 }
 
@@ -90,6 +130,8 @@ static void load(const struct loader_field *field, uint32_t count)
     for (uint32_t f = 0; f < batch->fields_count; f++)
         if (!batch->items[0].skipped && batch->fields[f].offsets)
             check_ragged(&batch->fields[f]);
+    if (!batch->items[0].skipped)
+        check_values(field, batch);
     loader_release(loader, batch);
     loader_close(loader);
 }
@@ -122,7 +164,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
          .box_format = LOADER_BOX_CXCYWH,
          .is_normalized = true},
         {.decode = LOADER_FIELD_KEYPOINTS, .path = "$", .follows = "image"},
-        {.decode = LOADER_FIELD_KEYPOINTS, .follows = "image"}};
+        {.decode = LOADER_FIELD_KEYPOINTS, .follows = "image"},
+        {.decode = LOADER_FIELD_JSON},
+        {.decode = LOADER_FIELD_JSON, .path = "$.a", .default_value = "[]"},
+        {.decode = LOADER_FIELD_ARRAY, .dtype = DTYPE_F32, .rank = 1, .path = "$[*]"},
+        {.decode = LOADER_FIELD_BOXES, .path = "$.a[*].b", .follows = "image"},
+        {.decode = LOADER_FIELD_KEYPOINTS, .path = "$.a[*]['b'][0]", .follows = "image"},
+        {.decode = LOADER_FIELD_INT, .map = names_path},
+        {.decode = LOADER_FIELD_INT, .path = "$.a", .map = names_path, .default_value = "1"},
+        {.decode = LOADER_FIELD_ARRAY,
+         .dtype = DTYPE_U8,
+         .rank = 1,
+         .path = "$.a",
+         .map = names_path},
+        {.decode = LOADER_FIELD_ARRAY,
+         .dtype = DTYPE_I64,
+         .rank = 1,
+         .path = "$.a[*].n",
+         .map = names_path,
+         .default_value = "[]"},
+        {.decode = LOADER_FIELD_TOKENS, .tokenizer = tokenizer_path},
+        {.decode = LOADER_FIELD_TOKENS,
+         .tokenizer = tokenizer_path,
+         .path = "$.a",
+         .begin_token = BYTE_TOKENIZER_END,
+         .end_token = BYTE_TOKENIZER_END,
+         .length = 9,
+         .default_value = "the"}};
     write_shard(data, bytes);
     /* the first byte selects one, because each opens a loader */
     struct loader_field list[] = {

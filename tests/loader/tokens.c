@@ -1,6 +1,7 @@
 /*
- * tokens — tests fields of tokens (LOADER_FIELD_TOKENS) from texts that become longer.
+ * tokens — tests fields of tokens (LOADER_FIELD_TOKENS): restarts, and texts that become longer.
  */
+#include "base/hash.h"
 #include "loader/state.h"
 #include "shards/format/shard.h"
 #include "tests/loader/fixture.h"
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 400, LENGTH = 60, FIELDS_COUNT = 2 };
+enum { SAMPLES = 400, LENGTH = 60, FIELDS_COUNT = 2, BATCHES_MAX = 128 };
 
 static char tokenizer[TEST_PATH_BYTES_MAX + 20];
 
@@ -52,6 +53,68 @@ static int make_records(void **state)
     write_tokenizer(*state);
     return 0;
 }
+
+/* ---- Restarts. ---- */
+
+/* Takes up to batches_max batches. Returns their number, and the hash of each. */
+static uint32_t take(struct loader *loader, uint32_t batches_max, uint64_t hashes[BATCHES_MAX])
+{
+    const struct batch *batch;
+    struct err err;
+    uint32_t count = 0;
+    while (count < batches_max && loader_next(loader, &batch, &err) == LOADER_BATCH) {
+        struct delivery delivered = {0};
+        assert_true(count < BATCHES_MAX);
+        delivery_add(&delivered, batch);
+        hashes[count++] =
+            hash_64(delivered.text, delivered.bytes) + delivered.hash * (batch->micro + 1);
+        delivery_free(&delivered);
+        loader_release(loader, batch);
+    }
+    return count;
+}
+
+static void set_cursor(struct loader_options *options, const struct cursor *cursor)
+{
+    options->epoch = cursor->epoch;
+    options->position = cursor->position;
+    options->micros_done = cursor->micros_done;
+    options->set_digest = cursor->set_digest;
+    options->sequence_digest = cursor->sequence_digest;
+}
+
+/* After any number of batches, the rest is the same bytes as without a restart. */
+static void resume_mid_epoch_gives_the_same_tokens(void **state)
+{
+    struct loader_options options = token_options(*state);
+    struct loader *loader;
+    struct err err;
+    uint64_t whole[BATCHES_MAX], parts[BATCHES_MAX];
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    uint32_t count = take(loader, UINT32_MAX, whole);
+    struct cursor end = loader_cursor(loader);
+    loader_close(loader);
+    assert_true(count > 50);
+    for (uint32_t first = 1; first < count; first += 9) {
+        options = token_options(*state);
+        options.workers = 1 + first % 3;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        assert_int_equal(take(loader, first, parts), first);
+        struct cursor cursor = loader_cursor_in_step(loader);
+        loader_close(loader);
+        set_cursor(&options, &cursor);
+        options.workers = 2;
+        assert_ok(loader_open(&options, &loader, &err), &err);
+        assert_int_equal(take(loader, UINT32_MAX, parts + first), count - first);
+        cursor = loader_cursor(loader);
+        assert_true(cursor.set_digest == end.set_digest);
+        assert_true(cursor.sequence_digest == end.sequence_digest);
+        loader_close(loader);
+        assert_memory_equal(parts, whole, count * sizeof whole[0]);
+    }
+}
+
+/* ---- Memory. ---- */
 
 /* NFC replaces U+0344, of 2 bytes, by two characters of 2 bytes, each byte a token. */
 static void texts_that_become_longer_are_freed(void **state)
@@ -104,6 +167,7 @@ static void texts_that_become_longer_are_freed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resume_mid_epoch_gives_the_same_tokens),
         cmocka_unit_test(texts_that_become_longer_are_freed),
     };
     return cmocka_run_group_tests(tests, make_records, fixture_tear_down);
