@@ -220,6 +220,8 @@ static int look_at_source(struct search *search)
     struct compressed_file file = {0};
     char stem[IO_PATH_BYTES_MAX];
     int status = read_compression(search, path, name, &file);
+    if (!status && file.compression == COMPRESSION_NONE && has_compressed_name(name, stem))
+        status = reject_uncompressed(search, path);
     if (status || file.compression == COMPRESSION_NONE || name_is_archive(name) ||
         (file.compression != COMPRESSION_ZIP && is_tar(search->io, path)))
         return status;

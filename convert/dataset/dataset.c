@@ -300,6 +300,9 @@ static void log_splits(const struct conversion *conversion)
 static int decompress_source(struct conversion *conversion, struct convert_options *options,
                              struct err *err)
 {
+    enum target_state state;
+    if (options->resume && target_examine(conversion->io, options, &state, NULL) == 0)
+        conversion->will_resume = state == TARGET_INTERRUPTED; /* should it be stopped here */
     int status = compressed_files_find(conversion->io, options, &conversion->compressed, err);
     if (status || conversion->compressed.count == 0)
         return status;

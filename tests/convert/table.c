@@ -412,7 +412,6 @@ static void other_lists_come_with_advice(void **state)
     struct fixture *fixture = *state;
     static const char *const cases[][3] = {
         {"l.parquet", "PAR1", "JSON Lines"},
-        {"l.csv.gz", "x", "decompress"},
         {"l.sqlite", "SQLite format 3", "sqlite3"},
         {"l.json", "[{\"a\":1}]\n", "jq -c"},
     };
@@ -421,6 +420,9 @@ static void other_lists_come_with_advice(void **state)
         assert_int_equal(convert(fixture), -ENOTSUP);
         assert_contains(fixture->err.advice, cases[i][2]);
     }
+    write_list(fixture, "l.csv.gz", "x");
+    assert_int_equal(convert(fixture), -EBADMSG);
+    assert_contains(fixture->err.what, "not compressed, in spite of its name");
     write_list(fixture, "l.csv", "text\na\n");
     fixture->options.tokenizer = "bytes";
     assert_int_equal(convert(fixture), -EINVAL);
