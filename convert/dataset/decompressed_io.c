@@ -22,7 +22,10 @@ enum { BLOCK_BYTES = 1 << 20, PROGRESS_INTERVAL_MS = 100 };
 /* Immutable once open. */
 struct decompressed_io {
     struct io base;
-    struct io_ops ops; /* the inner backend's, except those with a path or struct io */
+    /* The inner backend's, except those with struct io. */
+    struct io_ops ops;
+    struct io_transaction_ops transactions;
+    struct io_lock_ops locks;
     struct io *inner;
     const struct compressed_files *files;
     struct io_transaction *transaction; /* of the copies, which are named by their files' numbers */
@@ -130,7 +133,7 @@ static int decompressed_list(struct io *io, const char *path,
     return status;
 }
 
-/* ---- Other operations of a source. ---- */
+/* ---- Operations of the inner backend: a source may cache the index of a tar. ---- */
 
 static int decompressed_resolve(struct io *io, const char *path, char *full_path, struct err *err)
 {
@@ -140,6 +143,22 @@ static int decompressed_resolve(struct io *io, const char *path, char *full_path
 static uint64_t decompressed_gap_bytes(struct io *io, const char *path)
 {
     return io_gap_bytes(of(io)->inner, path);
+}
+
+static int decompressed_make_folder(struct io *io, const char *path, struct err *err)
+{
+    return of(io)->inner->names->make_folder(of(io)->inner, path, err);
+}
+
+static int decompressed_remove(struct io *io, const char *path, struct err *err)
+{
+    return of(io)->inner->names->remove(of(io)->inner, path, err);
+}
+
+static int decompressed_begin(struct io *io, const struct io_transaction_options *options,
+                              struct io_transaction **ret_transaction, struct err *err)
+{
+    return of(io)->inner->transactions->begin(of(io)->inner, options, ret_transaction, err);
 }
 
 static int decompressed_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
@@ -171,20 +190,34 @@ static const struct io_name_ops name_ops = {
     .stat = decompressed_stat,
     .gap_bytes = decompressed_gap_bytes,
     .list = decompressed_list,
+    .make_folder = decompressed_make_folder,
+    .remove = decompressed_remove,
 };
 
 static struct decompressed_io *make_io(struct io *inner, const struct compressed_files *files)
 {
-    static const struct io_lock_ops locks = {.lock_shared = decompressed_lock_shared};
     struct decompressed_io *io = calloc(1, sizeof *io);
     if (!io)
         return NULL;
-    *io = (struct decompressed_io){.inner = inner, .files = files, .ops = *inner->ops};
+    *io = (struct decompressed_io){.inner = inner,
+                                   .files = files,
+                                   .ops = *inner->ops,
+                                   .transactions = *inner->transactions,
+                                   .locks = *inner->locks};
     io->ops.file_open = decompressed_file_open;
     io->ops.direct_align = decompressed_direct_align;
     io->ops.queue_open = decompressed_queue_open;
     io->ops.close = decompressed_close;
-    io->base = (struct io){.ops = &io->ops, .names = &name_ops, .locks = &locks};
+    io->transactions.begin = decompressed_begin;
+    io->transactions.join = NULL;
+    io->transactions.sweep = NULL;
+    io->locks.acquire = NULL;
+    io->locks.lock_shared = decompressed_lock_shared;
+    io->base = (struct io){.ops = &io->ops,
+                           .names = &name_ops,
+                           .transactions = &io->transactions,
+                           .locks = &io->locks,
+                           .temporaries = inner->temporaries};
     return io;
 }
 
