@@ -11,6 +11,7 @@ give the order of webdataset.
 """
 import argparse
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -39,8 +40,9 @@ def convert_in_python(path, target):
     import webdataset
 
     os.mkdir(target)
-    with open(path, newline="") as file, webdataset.ShardWriter(f"{target}/%06d.tar", maxsize=256 << 20, verbose=0) as writer:
-        rows = map(json.loads, file) if path.endswith(".jsonl") else csv.DictReader(file)
+    opened = gzip.open(path, "rt") if path.endswith(".gz") else open(path, newline="")
+    with opened as file, webdataset.ShardWriter(f"{target}/%06d.tar", maxsize=256 << 20, verbose=0) as writer:
+        rows = csv.DictReader(file) if path.endswith(".csv") else map(json.loads, file)
         for i, row in enumerate(rows):
             writer.write({"__key__": f"{i:08}", "txt": row.pop("text"), "json": row})
 
@@ -73,7 +75,9 @@ def main():
         write_lists(folder, options.rows)
         print("| list | MB | program | rows/s | rows per CPU second |")
         print("|---|---|---|---|---|")
-        for name in "list.jsonl", "list.csv":
+        with open(f"{folder}/list.jsonl", "rb") as plain, gzip.open(f"{folder}/list.jsonl.gz", "wb", 6) as packed:
+            shutil.copyfileobj(plain, packed)
+        for name in "list.jsonl", "list.csv", "list.jsonl.gz":
             path, target = f"{folder}/{name}", f"{folder}/out"
             ours = [options.millrace, "convert", "dataset", path, target, "--quiet"]
             programs = {
