@@ -248,8 +248,11 @@ static int collect_stale_folder(void *context, const struct io_entry *entry)
     enum { NONCE_DIGITS = 16 };
     struct stale_folders *stale = context;
     size_t bytes = strlen(stale->prefix);
-    if (entry->kind == IO_ENTRY_FOLDER && strncmp(entry->name, stale->prefix, bytes) == 0 &&
-        strlen(entry->name) == bytes + NONCE_DIGITS)
+    char name[IO_NAME_BYTES_MAX];
+    bool is_ours = strncmp(entry->name, stale->prefix, bytes) == 0 &&
+                   strlen(entry->name) == bytes + NONCE_DIGITS;
+    bool is_removal = io_parse_temporary(entry->name, name) && !name[0]; /* killed, or under way */
+    if (entry->kind == IO_ENTRY_FOLDER && (is_ours || is_removal))
         str_add(&stale->names, entry->name, strlen(entry->name) + 1);
     return 0;
 }
@@ -270,8 +273,12 @@ int target_sweep_siblings(struct io *io, const char *target, struct err *err)
     status = io->names->list(io, parent, collect_stale_folder, &stale, err);
     if (!status && str_status(&stale.names))
         status = err_set(err, -ENOMEM, "out of memory for a folder's names");
-    for (size_t at = 0; at < stale.names.bytes && !status; at += strlen(stale.names.data + at) + 1)
+    for (size_t at = 0; at < stale.names.bytes && !status;
+         at += strlen(stale.names.data + at) + 1) {
         status = remove_entry(io, parent, stale.names.data + at, err);
+        if (status == -ENOENT) /* another process was faster */
+            status = 0;
+    }
     str_deinit(&stale.names);
     return status;
 }

@@ -33,7 +33,8 @@ int target_clear(struct io *io, const char *target, struct err *err);
 int target_clear_folder(struct io *io, const char *target, struct err *err);
 /* The owner's last step before unlocking. Ignores failures, because the files are harmless. */
 void target_remove_owner_records(struct io *io, const char *target);
-/* Removes temporary files that killed conversions left next to a target. */
+/* Removes temporary files that killed conversions left next to a target, and what killed removals
+ * left there, whatever of. */
 int target_sweep_siblings(struct io *io, const char *target, struct err *err);
 
 #endif

@@ -107,7 +107,10 @@ existing_folders_are_kept() {
 killed_exports_are_removed_by_the_next() {
   local round
   for round in 1 2 3 4; do
-    timeout -s KILL "0.0$round" "$MILLRACE" convert dataset shards dead/files --format folder --quiet >/dev/null 2>&1 || true
+    "$MILLRACE" convert dataset shards dead/files --format folder --quiet >/dev/null 2>&1 &
+    sleep "0.0$round"
+    kill -KILL $! 2>/dev/null || true
+    wait $! 2>/dev/null || true # until it is gone, with its lock
     [[ ! -e dead/files/cross ]] || break # complete
   done
   millrace convert dataset shards dead/files --format folder --force --quiet >/dev/null
