@@ -13,6 +13,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
+#include "cli/report/auto_fields.h"
 #include "cli/report/read_fields.h"
 #include "cli/verbs/verbs.h"
 #include "io/faults/io_fault.h"
@@ -150,7 +151,8 @@ static const struct option option_rows[] = {
     {"channels", 0, OPTION_CHOICE, AT(channels), NULL, "3",
      "with --decode image: 1: gray, as Pillow's convert(\"L\")", channels_choices},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
-     "read only fields named so, or with --decode image, also the images; SPEC: an extension, or "
+     "read only fields named so, or with --decode image, also the images; auto: chooses them by "
+     "their first 16 values, and prints them; SPEC: an extension, or "
      "{from: EXTENSIONS, decode: bytes|str|json|array|int|f32|f64|bool, path: $.KEY, default: "
      "VALUE}; "
      "for an array also dtype and rank; decode: tokens with tokenizer: FILE, and for padding "
@@ -268,6 +270,7 @@ static struct loader_options make_options(const struct invocation *invocation)
 
 struct read_job {
     struct read_mix mix;
+    struct option_list auto_specs; /* of --field auto */
     struct read_fields fields;
     struct loader *loader;
     struct io *io;
@@ -524,6 +527,36 @@ static int open_page(struct read_job *job, const struct loader_options *options,
     return page_items_open(&job->page, &page, err);
 }
 
+/* The values of --field, or what --field auto chose. */
+static const struct option_list *requested_fields(const struct read_job *job,
+                                                  const struct read_args *args)
+{
+    return job->auto_specs.count ? &job->auto_specs : &args->fields;
+}
+
+static int parse_fields(const struct invocation *invocation, struct read_job *job, struct err *err)
+{
+    const struct read_args *args = invocation->args;
+    const char *path = job->mix.sources[0].path;
+    struct io *io = NULL;
+    bool is_auto;
+    if (auto_fields_check(&args->fields, &is_auto, err))
+        return EXIT_USAGE;
+    if (is_auto && job->mix.count > 1) {
+        err_set(err, -EINVAL, "--field auto looks at one dataset only");
+        err_advise(err, "run it on one of them, and copy the fields that it prints");
+        return EXIT_USAGE;
+    }
+    int status = is_auto ? storage_open(path, NULL, &io, err) : 0;
+    if (is_auto && !status)
+        status = auto_fields_choose(io, path, args->decode == DECODE_IMAGE, invocation->log,
+                                    &job->auto_specs, err);
+    io_close(io);
+    if (!status && read_fields_parse(&job->fields, requested_fields(job, args), err))
+        status = EXIT_USAGE;
+    return status;
+}
+
 static int run(const struct invocation *invocation, struct err *err)
 {
     const struct read_args *args = invocation->args;
@@ -546,13 +579,14 @@ static int run(const struct invocation *invocation, struct err *err)
     const char *dataset = invocation->positional_count ? invocation->positional[0] : NULL;
     if (!status && read_mix_init(&job.mix, dataset, &args->mix, err))
         status = EXIT_USAGE;
-    if (!status && read_fields_parse(&job.fields, &args->fields, err))
-        status = EXIT_USAGE;
+    if (!status)
+        status = parse_fields(invocation, &job, err);
     if (!status)
         status =
             error_limit_parse(args->max_errors, options.bad_policy == LOADER_BAD_SKIP, &limit, err);
     if (status) {
         read_fields_deinit(&job.fields);
+        auto_fields_deinit(&job.auto_specs);
         read_mix_deinit(&job.mix);
         return status;
     }
@@ -576,7 +610,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = read_all(invocation, job.loader, &options.batching, &limit, &job.sink, err);
         uint64_t elapsed_ns = clock_now_ns() - began_ns;
         if (!status && args->html)
-            status = read_page_write(&job.page, &options, args->fields.items,
+            status = read_page_write(&job.page, &options, requested_fields(&job, args)->items,
                                      loader_shape(job.loader).samples, args->html, args->force,
                                      &job.page_bytes, err);
         if (!status)
@@ -588,6 +622,7 @@ static int run(const struct invocation *invocation, struct err *err)
     io_close(job.sink.io);
     read_sink_deinit(&job.sink);
     read_fields_deinit(&job.fields);
+    auto_fields_deinit(&job.auto_specs);
     read_mix_deinit(&job.mix);
     return status;
 }
@@ -601,6 +636,7 @@ static const char *const examples[] = {
     "millrace read shards --decode image --layout chw --dtype f16 --mean 0.485,0.456,0.406 --std "
     "0.229,0.224,0.225 --count 8 -o arrays",
     "millrace read shards --order sequential --count 5 -o first-five",
+    "millrace read captions.tar --field auto --print json",
     "millrace read captions.tar --field 'caption={from: txt, decode: str}' --print json",
     "millrace read captions.tar --field "
     "'score={from: json, path: $.score, decode: f32, default: 0}' --print json",

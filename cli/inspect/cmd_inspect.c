@@ -6,6 +6,7 @@
 #include "cli/core/path_kind.h"
 #include "cli/core/storage.h"
 #include "cli/inspect/inspect.h"
+#include "cli/report/auto_fields.h"
 #include "cli/report/page_dataset.h"
 #include "cli/report/page_run.h"
 #include "cli/report/read_fields.h"
@@ -30,7 +31,7 @@ static const struct option option_rows[] = {
      .help = "write a self-contained HTML page of a dataset, shard or run"},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
      "with --html: show this field of samples drawn at random: text below the image, masks, boxes "
-     "and keypoints over it; SPEC: as of --field of read"},
+     "and keypoints over it; NAME=SPEC or auto: as of --field of read"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
     {"config", 0, OPTION_FLAG, AT(config),
      .help =
@@ -70,16 +71,16 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
     struct str page = {0};
     struct io *io = NULL;
     int status;
-    if (kind == PATH_RUN && fields->count == 0) {
+    if (kind == PATH_RUN && args->fields.count == 0) {
         status = page_run_build(in->io, path, log, &page, in->err);
     } else if (kind == PATH_DATASET || kind == PATH_SHARD) {
         status = page_dataset_build(in->io, &options, &page, in->err);
     } else {
         status = err_set(in->err, -ENOTSUP, "cannot write a page of %s%s",
-                         fields->count > 0 ? "fields of " : "", path_kind_name(kind));
+                         args->fields.count > 0 ? "fields of " : "", path_kind_name(kind));
         err_at(in->err, path, ERR_NO_OFFSET);
-        err_advise(in->err, fields->count > 0 ? "give a dataset or a shard"
-                                              : "give a dataset, a shard or a run folder");
+        err_advise(in->err, args->fields.count > 0 ? "give a dataset or a shard"
+                                                   : "give a dataset, a shard or a run folder");
     }
     if (!status)
         status = storage_open(args->html, NULL, &io, in->err);
@@ -152,11 +153,14 @@ static int run(const struct invocation *invocation, struct err *err)
     enum path_kind kind;
     struct output output;
     struct read_fields fields = {0};
+    struct option_list auto_specs = {0};
+    bool is_auto = false;
     struct inspection in = {.json = &output.json,
                             .lists_shards = common->json || common->verbose,
                             .log = invocation->log,
                             .err = err};
-    if (check_usage(args, err) || read_fields_parse(&fields, &args->fields, err)) {
+    if (check_usage(args, err) || auto_fields_check(&args->fields, &is_auto, err) ||
+        (!is_auto && read_fields_parse(&fields, &args->fields, err))) {
         read_fields_deinit(&fields);
         return EXIT_USAGE;
     }
@@ -168,6 +172,11 @@ static int run(const struct invocation *invocation, struct err *err)
     }
     if (!status)
         status = path_kind_detect(in.io, invocation->positional[0], &kind, path, err);
+    if (!status && is_auto && (kind == PATH_DATASET || kind == PATH_SHARD)) {
+        status = auto_fields_choose(in.io, path, true, invocation->log, &auto_specs, err);
+        if (!status)
+            status = read_fields_parse(&fields, &auto_specs, err);
+    }
     if (!status) {
         output_begin(&output);
         jsonx_write_string(&output.json, "kind", path_kind_name(kind));
@@ -179,6 +188,7 @@ static int run(const struct invocation *invocation, struct err *err)
             status = output_end(&output, common->json, stdout, err);
     }
     read_fields_deinit(&fields);
+    auto_fields_deinit(&auto_specs);
     io_close(in.io);
     return status;
 }
@@ -192,6 +202,7 @@ static const char *const examples[] = {
     "millrace inspect photos/ring/0001.jpg",
     "millrace inspect shards --html shards.html",
     "millrace inspect captions.tar --html captions.html --field 'caption={from: txt, decode: str}'",
+    "millrace inspect captions.tar --html fields.html --field auto",
     "millrace inspect runs/a --html run.html",
     NULL,
 };

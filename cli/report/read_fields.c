@@ -18,6 +18,11 @@ static const char *const decode_names[] = {
     [LOADER_FIELD_BOXES] = "boxes",   [LOADER_FIELD_KEYPOINTS] = "keypoints"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
+const char *read_field_decode_name(enum loader_field_decode decode)
+{
+    return decode_names[decode];
+}
+
 /* One --field. */
 struct parser {
     struct read_fields *fields;

@@ -36,6 +36,9 @@ struct read_fields {
 int read_fields_parse(struct read_fields *fields, const struct option_list *specs, struct err *err);
 void read_fields_deinit(struct read_fields *fields);
 
+/* The name of a decode, as in a specification. */
+const char *read_field_decode_name(enum loader_field_decode decode);
+
 /* Adds a member for each field to the open object: text as a string, JSON, numbers and truth values
  * as such, tokens as numbers, bytes by their number, arrays, labels, boxes and keypoints by their
  * shape. */

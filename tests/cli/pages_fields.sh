@@ -125,6 +125,20 @@ an_unusable_sample_shows_the_reason() {
   same "$(json 'd["pictures"], sum("has another size than the image" in f["text"] for f in d["figures"])' report)" "(3, 1)"
 }
 
+auto_gives_the_page_of_the_fields_that_it_prints() {
+  make_samples
+  local command chosen
+  for command in "inspect samples.tar" "inspect shards" "read shards --decode image --size 48"; do
+    # shellcheck disable=SC2086
+    millrace $command --html auto.html --force --field auto >/dev/null 2>log
+    chosen=$(sed -n 's/.*: fields: //p' log)
+    same "$chosen" "--field 'json={from: json, decode: json}' --field 'seg_png={from: seg.png, decode: labels, follows: image}' --field 'txt={from: txt, decode: str}'"
+    eval "millrace $command --html chosen.html --force --quiet $chosen" >/dev/null
+    cmp auto.html chosen.html
+  done
+  content_of auto.html
+}
+
 options_that_do_not_fit_are_refused() {
   make_samples
   refuse() { # STATUS EXPECTED COMMAND...
@@ -138,6 +152,7 @@ options_that_do_not_fit_are_refused() {
   refuse 2 "at most 1024" read shards --decode image --count 1025 --html no.html
   refuse 2 "--quality" read shards --decode image --quality --html no.html
   refuse 2 "--html" inspect shards --field "$caption"
+  refuse 1 "fields of jpeg" inspect samples/0000.jpg --html no.html --field auto
   refuse 2 "NAME=SPEC" inspect shards --html no.html --field txt
   refuse 1 "fields of jpeg" inspect samples/0000.jpg --html no.html --field "$caption"
   refuse 2 "follow" inspect shards --html no.html --field 'boxes={from: json, path: $.boxes, decode: boxes}'
@@ -148,5 +163,5 @@ options_that_do_not_fit_are_refused() {
 }
 
 run_cases a_page_shows_what_read_delivers a_page_does_not_depend_on_workers texts_and_names_are_escaped \
-  a_long_text_is_cut_at_a_character only_the_first_of_many_boxes_are_drawn mixed_images_show_both_classes inspect_draws_fields_over_whole_images \
+  a_long_text_is_cut_at_a_character only_the_first_of_many_boxes_are_drawn mixed_images_show_both_classes auto_gives_the_page_of_the_fields_that_it_prints inspect_draws_fields_over_whole_images \
   an_unusable_sample_shows_the_reason options_that_do_not_fit_are_refused

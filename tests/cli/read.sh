@@ -702,6 +702,113 @@ PYTHON
   grep -q 'another size than the image: expected 30 x 40 pixels, as the upright image, found 40 x 30' errors
 }
 
+# Masks, arrays, documents, texts and numbers in 20 samples; `late` only in the last two shards.
+make_kinds() {
+  "$python" -c 'import numpy, PIL' 2>/dev/null || skip "Python has no numpy or PIL"
+  [[ -d kinds ]] && return
+  mkdir kinds
+  "$python" - <<'PYTHON'
+import io, tarfile
+import numpy as np
+from PIL import Image
+exif = Image.Exif()
+exif[0x112] = 6 # turned by 90 degrees: 30 x 40
+def saved(save, *args, **options):
+    data = io.BytesIO()
+    save(data, *args, **options)
+    return data.getvalue()
+image = lambda mode, size, kind="PNG", **options: saved(Image.new(mode, size).save, kind, **options)
+array = lambda array: saved(lambda file: np.save(file, array))
+for shard in range(4):
+    with tarfile.open(f"kinds/s{shard}.tar", "w") as tar:
+        for i in range(5 * shard, 5 * shard + 5):
+            fields = {"jpg": image("RGB", (40, 30), "JPEG", exif=exif), "cls": b"1", "seg.png": image("P" if i % 2 else "L", (30, 40)),
+                      "deep.png": image("I;16" if i == 3 else "L", (30, 40)), "rgb.png": image("RGB", (30, 40)), "small.png": image("L", (7, 7)),
+                      "emb.npy": array(np.zeros((i, 3), np.float16)), "mixed.npy": array(np.zeros((1,) * (1 + i % 2), np.int32)),
+                      "order.npy": array(np.zeros((2, 3), order="F")), "truth": array(np.array(True)), "json": b'{"a": [%d]}' % i, "points.json": b"%d" % i,
+                      "any.json": [b"[1]", b"2", b"0.5"][i % 3], "bad.json": b"{}" if i != 4 else b"{", "null.json": b"null", "txt": b"%d" % i,
+                      "caption.txt": "caf\u00e9\n".encode(), "latin.txt": b"caf\xe9", "count": b"%d\n" % i, "score": b"3" if i % 2 else b"0.25",
+                      "good": b"true", "note": b"" if i % 2 else b"007", "x'y\"z": b"text", "data": b"a\0b"}
+            if i >= 10:
+                fields["late"] = b"late"
+            if i == 19:
+                fields["note"] = b"\xff" # beyond the first 16
+            for name, data in fields.items():
+                info = tarfile.TarInfo(f"k{i:02}.{name}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+PYTHON
+}
+
+# chosen_fields FILE: prints the options that --field auto printed, one per line.
+chosen_fields() { sed -n 's/.*: fields: //p' "$1" | sed "s/ --field /\n--field /g"; }
+
+auto_chooses_fields_by_their_bytes() {
+  make_kinds
+  millrace read 'kinds/s{0..3}.tar' --field auto --count 8 --batch 8 --on-error skip --print json >auto 2>log
+  chosen_fields log >found
+  cmp found - <<'END'
+--field 'any_json={from: any.json, decode: json}'
+--field 'bad_json={from: bad.json, decode: str}'
+--field 'caption_txt={from: caption.txt, decode: str}'
+--field 'count={from: count, decode: int}'
+--field 'data={from: data, decode: bytes}'
+--field 'deep_png={from: deep.png, decode: bytes}'
+--field 'emb_npy={from: emb.npy, decode: array, dtype: f16, rank: 2}'
+--field 'good={from: good, decode: bool}'
+--field 'json={from: json, decode: json}'
+--field 'late={from: late, decode: str}'
+--field 'latin_txt={from: latin.txt, decode: bytes}'
+--field 'mixed_npy={from: mixed.npy, decode: bytes}'
+--field 'note={from: note, decode: str}'
+--field 'null_json={from: null.json, decode: str}'
+--field 'order_npy={from: order.npy, decode: bytes}'
+--field 'points_json={from: points.json, decode: int}'
+--field 'rgb_png={from: rgb.png, decode: bytes}'
+--field 'score={from: score, decode: f64}'
+--field 'seg_png={from: seg.png, decode: bytes}'
+--field 'small_png={from: small.png, decode: bytes}'
+--field 'truth={from: truth, decode: array, dtype: bool, rank: 0}'
+--field 'txt={from: txt, decode: str}'
+--field 'x_y_z={from: "x\x27y\x22z", decode: str}'
+END
+  eval "millrace read 'kinds/s{0..3}.tar' $(tr '\n' ' ' <found) --count 8 --batch 8 --on-error skip --print json --quiet" | cmp auto -
+  contains "$(cat auto)" '"score":0.25'
+  millrace read kinds/s3.tar --field auto --decode image --size 16 --out kinds/out --quiet 2>log >/dev/null
+  same "$(cat log kinds/out/k15.{count,late,x_y_z,txt})" $'15\nlatetext15'
+  millrace read kinds/s3.tar --field auto --decode image --size 16 >/dev/null 2>log
+  contains "$(cat log)" "kinds/s3.tar: fields: --field"
+  chosen_fields log >found
+  same "$(grep labels found)" "--field 'deep_png={from: deep.png, decode: labels, follows: image}'
+--field 'seg_png={from: seg.png, decode: labels, follows: image}'"
+  millrace read kinds/s0.tar --field auto --decode image --size 16 --count 2 --batch 2 --print json >lines 2>log
+  same "$(chosen_fields log | grep deep)" "--field 'deep_png={from: deep.png, decode: labels, follows: image, dtype: u16}'"
+  contains "$(cat lines)" '"seg_png":[16,16]'
+}
+
+auto_is_refused_where_it_cannot_choose() {
+  local command
+  make_kinds
+  for command in read "inspect --html no.html"; do
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $command shards --field auto)" 2
+    one_line errors
+    contains "$(cat errors)" "no fields besides images and labels: shards: found cls, jpg"
+    # shellcheck disable=SC2086
+    same "$(status_of millrace $command kinds/s0.tar --field a=txt --field auto)" 2
+    contains "$(cat errors)" "cannot be combined with others"
+  done
+  same "$(status_of millrace read --mix kinds/s0.tar=1 --mix kinds/s1.tar=1 --field auto)" 2
+  contains "$(cat errors)" "one dataset only"
+  same "$(status_of millrace inspect shards/dataset.json --field auto)" 2
+  same "$(status_of millrace read missing.tar --field auto)" 1
+  mkdir many
+  for i in {1..25}; do echo x >"many/k.f$i"; done
+  tar cf many.tar -C many .
+  same "$(status_of millrace read many.tar --field auto)" 2
+  contains "$(cat errors)" "at most 24, found 25"
+}
+
 wrong_fields_are_wrong_usage() {
   local spec
   for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
@@ -737,4 +844,4 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
   only_the_requested_fields_are_read values_come_from_json json_equals_that_of_python images_may_have_more_fields labels_and_boxes_follow_images objects_with_names_become_arrays \
-  masks_are_stored_upright wrong_fields_are_wrong_usage
+  masks_are_stored_upright auto_chooses_fields_by_their_bytes auto_is_refused_where_it_cannot_choose wrong_fields_are_wrong_usage
