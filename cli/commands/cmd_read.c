@@ -346,27 +346,6 @@ static uint64_t estimate_samples(const struct read_args *args, const struct batc
                       (double)batching_micros(batching));
 }
 
-static int check_skipped(const struct loader *loader, const struct error_limit *limit,
-                         uint64_t skipped, uint64_t samples, struct err *err)
-{
-    const struct loader_dataset *list;
-    uint32_t datasets_count = loader_datasets(loader, &list);
-    bool exceeds_count = limit->count_max >= 0 && skipped > (uint64_t)limit->count_max;
-    if (!exceeds_count &&
-        !(limit->fraction_max > 0 && (double)skipped > limit->fraction_max * (double)samples))
-        return 0;
-    err_set(err, -EBADMSG, "too many samples cannot be used");
-    if (datasets_count == 1)
-        err_at(err, list[0].path, ERR_NO_OFFSET);
-    if (exceeds_count)
-        err_expected(err, "at most %" PRId64, limit->count_max);
-    else
-        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction_max * 100, samples);
-    err_found(err, "%" PRIu64, skipped);
-    err_advise(err, "run `millrace verify --decode` to list all bad samples");
-    return -EBADMSG;
-}
-
 static int read_all(const struct invocation *invocation, struct loader *loader,
                     const struct batching *batching, const struct error_limit *limit,
                     struct read_sink *sink, struct err *err)
@@ -381,6 +360,8 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
     uint64_t samples = loader_shape(loader).samples,
              total = estimate_samples(args, batching, samples);
     uint64_t left_out = loader_stats(loader).left_out_count;
+    const struct loader_dataset *list;
+    uint32_t datasets_count = loader_datasets(loader, &list);
     const struct batch *batch;
     int status;
     bool prints_to_terminal = args->print != READ_PRINT_NONE && isatty(STDOUT_FILENO);
@@ -395,7 +376,8 @@ static int read_all(const struct invocation *invocation, struct loader *loader,
             loader_release(loader, batch);
             progress_update(invocation->console, sink->samples_count + sink->skipped_count, total);
             if (!status)
-                status = check_skipped(loader, limit, sink->skipped_count + left_out, samples, err);
+                status = error_limit_check(limit, sink->skipped_count + left_out, samples,
+                                           datasets_count == 1 ? list[0].path : NULL, err);
             if (!status && ferror(stdout))
                 status = output_flush(err);
         } else if (status == -EINTR) { /* stopped during a wait */

@@ -3,6 +3,7 @@
 #include "cli/core/exit_status.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,4 +52,23 @@ int error_limit_parse(const char *text, bool skips_errors, struct error_limit *r
         limit.count_max = (int64_t)value;
     *ret_limit = limit;
     return 0;
+}
+
+int error_limit_check(const struct error_limit *limit, uint64_t skipped, uint64_t samples,
+                      const char *path, struct err *err)
+{
+    bool exceeds_count = limit->count_max >= 0 && skipped > (uint64_t)limit->count_max;
+    if (!exceeds_count &&
+        !(limit->fraction_max > 0 && (double)skipped > limit->fraction_max * (double)samples))
+        return 0;
+    err_set(err, -EBADMSG, "too many samples cannot be used");
+    if (path)
+        err_at(err, path, ERR_NO_OFFSET);
+    if (exceeds_count)
+        err_expected(err, "at most %" PRId64, limit->count_max);
+    else
+        err_expected(err, "at most %g %% of %" PRIu64, limit->fraction_max * 100, samples);
+    err_found(err, "%" PRIu64, skipped);
+    err_advise(err, "run `millrace verify --decode` to list all bad samples");
+    return -EBADMSG;
 }

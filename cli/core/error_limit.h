@@ -19,5 +19,9 @@ struct error_limit {
  * requires it. EXIT_USAGE with detail. */
 int error_limit_parse(const char *text, bool skips_errors, struct error_limit *ret_limit,
                       struct err *err);
+/* Checks how many of an epoch's samples were skipped. path: of the dataset, for the message; NULL:
+ * of several. -EBADMSG with detail: too many. */
+int error_limit_check(const struct error_limit *limit, uint64_t skipped, uint64_t samples,
+                      const char *path, struct err *err);
 
 #endif
