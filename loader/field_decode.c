@@ -152,6 +152,18 @@ static int store_class(struct load_worker *worker, const struct loader_field *ty
     return status ? field_wrong_value(type, shard, piece, err) : 0;
 }
 
+static int store_default(struct load_worker *worker, const struct loader_field *type,
+                         uint8_t *value, struct err *err)
+{
+    uint64_t number = 0;
+    if (!type->map)
+        return field_scalar_parse(type->decode, type->default_value, value, err);
+    int status = field_find_class(worker->loader, type, type->default_value,
+                                  strlen(type->default_value), &number);
+    memcpy(value, &number, sizeof number);
+    return status; /* 0: field_maps_open has checked it */
+}
+
 static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                          uint32_t field, const struct shard *shard, const struct view_piece *piece,
                          struct err *err)
@@ -172,7 +184,7 @@ static int decode_scalar(struct load_worker *worker, struct load_slot *slot, uin
         return field_store_number(field_dtype(type), node, value)
                    ? field_wrong_value(type, shard, piece, err)
                    : 0;
-    return type->default_value ? field_scalar_parse(type->decode, type->default_value, value, err)
+    return type->default_value ? store_default(worker, type, value, err)
                                : field_no_value(type, shard, piece, err);
 }
 

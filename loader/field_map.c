@@ -28,6 +28,22 @@ int field_check_map(const struct loader_field *field, struct err *err)
     return -EINVAL;
 }
 
+/* A default is a name, except of arrays, where it is "[]". */
+static int check_default(const struct loader *loader, const struct loader_field *field,
+                         struct err *err)
+{
+    const char *name = field->default_value;
+    uint64_t number;
+    if (!name || field->decode != LOADER_FIELD_INT ||
+        !field_find_class(loader, field, name, strlen(name), &number))
+        return 0;
+    err_set(err, -EINVAL, "the default of field \"%.80s\" is not in its map", field->name);
+    err_at(err, field->map, ERR_NO_OFFSET);
+    err_expected(err, "a name that the list has, or an integer that it lists");
+    err_found(err, "\"%.80s\"", name);
+    return -EINVAL;
+}
+
 int field_maps_open(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
@@ -40,6 +56,8 @@ int field_maps_open(struct loader *loader, struct err *err)
         status = loader->maps ? name_list_read(loader->io, options->fields[f].map,
                                                NAME_LIST_CLASSES, &loader->maps[f], err)
                               : err_set(err, -ENOMEM, "out of memory for class names");
+        if (!status)
+            status = check_default(loader, &options->fields[f], err);
     }
     return status;
 }

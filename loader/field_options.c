@@ -83,7 +83,8 @@ static int check_path(const struct loader_field *field, struct err *err)
 static int check_default(const struct loader_field *field, struct err *err)
 {
     if (!field->default_value || field->decode == LOADER_FIELD_STR ||
-        field->decode == LOADER_FIELD_TOKENS)
+        field->decode == LOADER_FIELD_TOKENS ||
+        (field->map && field->decode == LOADER_FIELD_INT)) /* field_maps_open checks it */
         return 0;
     if (is_numbers(field)) {
         if (strcmp(field->default_value, "[]") == 0)

@@ -657,6 +657,8 @@ add("k6.txt", b"bird")
 add("k7.json", b'{"objects": [{"bbox": [0, 0, 1, 1], "name": "cat", "v": {}}], "kind": "cat"}')
 add("k7.ppm", ppm)
 add("k7.txt", b"cat")
+add("k8.ppm", ppm)
+add("k8.txt", b"cat")
 tar.close()
 PYTHON
   local fields=(--field 'boxes={from: json, path: "$.objects[*].bbox", decode: boxes, follows: image, box_format: xywh}'
@@ -671,6 +673,15 @@ PYTHON
   contains "$(cat errors)" 'field "json" at $.objects[*].v.n has the wrong type'
   contains "$(cat errors)" "expected names that the list has"
   same "$(grep -c fields lines)" 6
+  # a default is a name or a listed integer
+  millrace read objects.tar --field 'none={from: json, path: $.none, map: names.txt, decode: int, default: small dog}' \
+    --field 'kind={from: json, path: $.kind, map: names.txt, decode: int, default: 12}' --field 'text={from: txt, map: names.txt, decode: int, default: cat}' \
+    --order sequential --batch 9 --on-error skip --print json --quiet >lines 2>errors
+  same "$(grep -o '"fields":.*' lines | uniq -c | sed 's/^ *//')" $'6 "fields":{"none":1,"kind":1,"text":1}}\n1 "fields":{"none":1,"kind":0,"text":0}}\n1 "fields":{"none":1,"kind":2,"text":0}}'
+  for name in -1 2 bird '"[]"'; do
+    same "$(status_of millrace read objects.tar --field "x={from: txt, map: names.txt, decode: int, default: $name}")" 2 "default $name"
+    contains "$(cat errors)" 'the default of field "x" is not in its map: names.txt: expected a name that the list has'
+  done
   same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v[*]", decode: array}')" 2
   same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", decode: int}')" 2
   same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", map: names.txt, decode: f32}')" 2

@@ -171,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         {.decode = LOADER_FIELD_BOXES, .path = "$.a[*].b", .follows = "image"},
         {.decode = LOADER_FIELD_KEYPOINTS, .path = "$.a[*]['b'][0]", .follows = "image"},
         {.decode = LOADER_FIELD_INT, .map = names_path},
-        {.decode = LOADER_FIELD_INT, .path = "$.a", .map = names_path, .default_value = "1"},
+        {.decode = LOADER_FIELD_INT, .path = "$.a", .map = names_path, .default_value = "12"},
         {.decode = LOADER_FIELD_ARRAY,
          .dtype = DTYPE_U8,
          .rank = 1,
