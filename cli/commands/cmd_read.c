@@ -18,7 +18,6 @@
 #include "cli/verbs/verbs.h"
 #include "io/faults/io_fault.h"
 #include "io/path_within.h"
-#include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -461,25 +460,12 @@ static int parse_normalize(const struct read_args *args, struct normalize_option
     return 0;
 }
 
-/* Injects no faults. */
-static int drop_caches(const struct read_mix *mix, struct err *err)
-{
-    struct io *io;
-    int status = io_open(mix->sources[0].path, NULL, &io, err);
-    if (status)
-        return status;
-    for (uint32_t i = 0; !status && i < mix->count; i++)
-        status = dataset_drop_cache(io, mix->sources[i].path, err);
-    io_close(io);
-    return status;
-}
-
 static int open_io(const struct read_args *args, struct read_job *job, struct err *err)
 {
     const char *path = job->mix.sources[0].path;
     struct io_options options = {.engine = (enum io_engine)args->engine,
                                  .cache = (enum io_cache)args->page_cache};
-    int status = args->cold ? drop_caches(&job->mix, err) : 0;
+    int status = args->cold ? read_mix_drop_cache(&job->mix, err) : 0;
     return status ? status : storage_open_with_faults(path, &options, args->fault, &job->io, err);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/commands/read_mix.h"
 
 #include "sampler/quality.h"
+#include "shards/dataset/dataset.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -60,6 +61,18 @@ void read_mix_apply(const struct read_mix *mix, struct loader_options *options)
     }
     options->mix = mix->sources;
     options->mix_count = mix->count;
+}
+
+int read_mix_drop_cache(const struct read_mix *mix, struct err *err)
+{
+    struct io *io;
+    int status = io_open(mix->sources[0].path, NULL, &io, err);
+    if (status)
+        return status;
+    for (uint32_t i = 0; !status && i < mix->count; i++)
+        status = dataset_drop_cache(io, mix->sources[i].path, err);
+    io_close(io);
+    return status;
 }
 
 static void write_params(struct jsonx_writer *json, const struct order_params *params)

@@ -21,6 +21,8 @@ int read_mix_init(struct read_mix *mix, const char *dataset,
 void read_mix_deinit(struct read_mix *mix);
 /* The options borrow from mix. */
 void read_mix_apply(const struct read_mix *mix, struct loader_options *options);
+/* Drops the datasets from the page cache, without injected faults. Errors of dataset_drop_cache. */
+int read_mix_drop_cache(const struct read_mix *mix, struct err *err);
 
 /* Writes the order of one dataset into the open object. Several go into an array "datasets", after
  * the lanes of the mix. */
