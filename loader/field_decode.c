@@ -155,11 +155,10 @@ static int store_class(struct load_worker *worker, const struct loader_field *ty
 static int store_default(struct load_worker *worker, const struct loader_field *type,
                          uint8_t *value, struct err *err)
 {
-    uint64_t number = 0;
+    int64_t number = 0;
     if (!type->map)
         return field_scalar_parse(type->decode, type->default_value, value, err);
-    int status = field_find_class(worker->loader, type, type->default_value,
-                                  strlen(type->default_value), &number);
+    int status = field_find_default(worker->loader, type, &number);
     memcpy(value, &number, sizeof number);
     return status; /* 0: field_maps_open has checked it */
 }

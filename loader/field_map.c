@@ -28,18 +28,33 @@ int field_check_map(const struct loader_field *field, struct err *err)
     return -EINVAL;
 }
 
+int field_find_default(const struct loader *loader, const struct loader_field *field,
+                       int64_t *ret_number)
+{
+    uint64_t number;
+    uint8_t value[sizeof *ret_number];
+    if (field_find_class(loader, field, field->default_value, strlen(field->default_value),
+                         &number) == 0) {
+        *ret_number = (int64_t)number;
+        return 0;
+    }
+    int status = field_scalar_parse(LOADER_FIELD_INT, field->default_value, value, NULL);
+    if (!status)
+        memcpy(ret_number, value, sizeof *ret_number);
+    return status || *ret_number >= 0 ? -EINVAL : 0;
+}
+
 /* A default is a name, except of arrays, where it is "[]". */
 static int check_default(const struct loader *loader, const struct loader_field *field,
                          struct err *err)
 {
     const char *name = field->default_value;
-    uint64_t number;
-    if (!name || field->decode != LOADER_FIELD_INT ||
-        !field_find_class(loader, field, name, strlen(name), &number))
+    int64_t number;
+    if (!name || field->decode != LOADER_FIELD_INT || !field_find_default(loader, field, &number))
         return 0;
     err_set(err, -EINVAL, "the default of field \"%.80s\" is not in its map", field->name);
     err_at(err, field->map, ERR_NO_OFFSET);
-    err_expected(err, "a name that the list has, or an integer that it lists");
+    err_expected(err, "a name of the list, or a negative integer");
     err_found(err, "\"%.80s\"", name);
     return -EINVAL;
 }

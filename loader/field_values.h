@@ -57,6 +57,10 @@ int field_find_class(const struct loader *loader, const struct loader_field *typ
                      size_t bytes, uint64_t *ret_number);
 int field_find_class_of(const struct loader *loader, const struct loader_field *type,
                         const struct json_t *node, uint64_t *ret_number);
+/* field_map.c: the number of the default of a mapped integer. -EINVAL without detail: it is neither
+ * in the list nor a negative integer. */
+int field_find_default(const struct loader *loader, const struct loader_field *type,
+                       int64_t *ret_number);
 
 /* field_json.c: stores JSON text. */
 int field_decode_json(struct load_worker *worker, struct load_slot *slot, uint32_t item,

@@ -122,8 +122,8 @@ struct loader_field {
      * in it. An integer without a path is stored as a plain name. NULL: none. */
     const char *map;
     /* The value of samples that lack the field, or whose document lacks the value or has null
-     * there, as stored text would give it: with map, a name or integer of its list, which becomes
-     * its number. NULL: such a sample is bad. Of JSON arrays, only "[]"; of LOADER_FIELD_JSON, any
+     * there, as stored text would give it: with map, a name of its list, which becomes its number,
+     * or a negative integer, which stays. NULL: such a sample is bad. Of JSON arrays, only "[]"; of LOADER_FIELD_JSON, any
      * JSON text. Not for bytes, labels and NumPy files. */
     const char *default_value;
     /* The field that it follows. Labels, boxes and keypoints follow "image", which is not mixed.

@@ -673,14 +673,15 @@ PYTHON
   contains "$(cat errors)" 'field "json" at $.objects[*].v.n has the wrong type'
   contains "$(cat errors)" "expected names that the list has"
   same "$(grep -c fields lines)" 6
-  # a default is a name or a listed integer
+  # a default is a name, or an integer, listed or negative
   millrace read objects.tar --field 'none={from: json, path: $.none, map: names.txt, decode: int, default: small dog}' \
+    --field 'unknown={from: json, path: $.none, map: names.txt, decode: int, default: -1}' \
     --field 'kind={from: json, path: $.kind, map: names.txt, decode: int, default: 12}' --field 'text={from: txt, map: names.txt, decode: int, default: cat}' \
     --order sequential --batch 9 --on-error skip --print json --quiet >lines 2>errors
-  same "$(grep -o '"fields":.*' lines | uniq -c | sed 's/^ *//')" $'6 "fields":{"none":1,"kind":1,"text":1}}\n1 "fields":{"none":1,"kind":0,"text":0}}\n1 "fields":{"none":1,"kind":2,"text":0}}'
-  for name in -1 2 bird '"[]"'; do
+  same "$(grep -o '"fields":.*' lines | uniq -c | sed 's/^ *//')" $'6 "fields":{"none":1,"unknown":-1,"kind":1,"text":1}}\n1 "fields":{"none":1,"unknown":-1,"kind":0,"text":0}}\n1 "fields":{"none":1,"unknown":-1,"kind":2,"text":0}}'
+  for name in 2 bird '"[]"'; do
     same "$(status_of millrace read objects.tar --field "x={from: txt, map: names.txt, decode: int, default: $name}")" 2 "default $name"
-    contains "$(cat errors)" 'the default of field "x" is not in its map: names.txt: expected a name that the list has'
+    contains "$(cat errors)" 'the default of field "x" is not in its map: names.txt: expected a name of the list, or a negative integer'
   done
   same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v[*]", decode: array}')" 2
   same "$(status_of millrace read objects.tar --field 'x={from: json, path: "$.objects[*].v", decode: int}')" 2
