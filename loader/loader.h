@@ -123,8 +123,8 @@ struct loader_field {
     const char *map;
     /* The value of samples that lack the field, or whose document lacks the value or has null
      * there, as stored text would give it: with map, a name of its list, which becomes its number,
-     * or a negative integer, which stays. NULL: such a sample is bad. Of JSON arrays, only "[]"; of LOADER_FIELD_JSON, any
-     * JSON text. Not for bytes, labels and NumPy files. */
+     * or a negative integer, which stays. NULL: such a sample is bad. Of JSON arrays, only "[]"; of
+     * LOADER_FIELD_JSON, any JSON text. Not for bytes, labels and NumPy files. */
     const char *default_value;
     /* The field that it follows. Labels, boxes and keypoints follow "image", which is not mixed.
      * An array may follow boxes, such as their classes: its first dimension has an entry for each
