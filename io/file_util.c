@@ -216,6 +216,17 @@ int io_join_path(const char *folder, const char *name, char *path, struct err *e
     return 0;
 }
 
+int io_sibling_path(const char *path, const char *suffix, char *sibling, struct err *err)
+{
+    size_t bytes = strlen(path);
+    while (bytes > 1 && path[bytes - 1] == '/')
+        bytes--;
+    return snprintf(sibling, IO_PATH_BYTES_MAX, "%.*s%s", (int)bytes, path, suffix) >=
+                   IO_PATH_BYTES_MAX
+               ? io_long_path_error("", path, err)
+               : 0;
+}
+
 void io_parent_path(const char *path, char *folder)
 {
     size_t bytes = strlen(path);

@@ -50,6 +50,9 @@ int io_long_path_error(const char *folder, const char *name, struct err *err);
 /* folder + "/" + name, or just name if folder is "" or ".". -ENAMETOOLONG. path holds
  * IO_PATH_BYTES_MAX and may be folder. */
 int io_join_path(const char *folder, const char *name, char *path, struct err *err);
+/* path + suffix, the name of something next to path. Slashes at the end of path are left out.
+ * -ENAMETOOLONG. sibling holds IO_PATH_BYTES_MAX. */
+int io_sibling_path(const char *path, const char *suffix, char *sibling, struct err *err);
 /* "." if path has no folder part. folder holds IO_PATH_BYTES_MAX. */
 void io_parent_path(const char *path, char *folder);
 

@@ -365,14 +365,11 @@ static int decompress_all(struct job *job, struct err *err)
 static int begin(struct decompressed_io *io, const char *target, struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    size_t bytes = strlen(target);
-    while (bytes > 1 && target[bytes - 1] == '/')
-        bytes--;
-    if ((size_t)snprintf(path, sizeof path, "%.*s.decompressed", (int)bytes, target) >= sizeof path)
-        return io_long_path_error("", target, err);
     const struct io_transaction_options options = {
         .path = path, .replace = true, .owner_id = OUTPUT_OWNER, .resume = IO_RESUME_NOW};
-    return io->inner->transactions->begin(io->inner, &options, &io->transaction, err);
+    int status = io_sibling_path(target, ".decompressed", path, err);
+    return status ? status
+                  : io->inner->transactions->begin(io->inner, &options, &io->transaction, err);
 }
 
 int decompressed_io_open(struct io *inner, const struct convert_options *options,

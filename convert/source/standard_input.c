@@ -18,13 +18,10 @@ static int begin_copy(struct standard_input *input, const char *target, struct i
                       struct err *err)
 {
     char path[IO_PATH_BYTES_MAX];
-    size_t bytes = strlen(target);
-    while (bytes > 1 && target[bytes - 1] == '/')
-        bytes--;
-    if ((size_t)snprintf(path, sizeof path, "%.*s.stdin", (int)bytes, target) >= sizeof path)
-        return io_long_path_error("", target, err);
     const struct io_transaction_options options = {.path = path, .single_file = true};
-    int status = input->io->transactions->begin(input->io, &options, &input->transaction, err);
+    int status = io_sibling_path(target, ".stdin", path, err);
+    if (!status)
+        status = input->io->transactions->begin(input->io, &options, &input->transaction, err);
     if (!status)
         status = input->io->transactions->create(input->transaction, "", 0, ret_file, err);
     return status;
