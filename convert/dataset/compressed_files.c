@@ -27,7 +27,7 @@ struct search {
 struct searched_folder {
     struct search *search;
     const char *relative;
-    struct str names, folders; /* each with its NUL */
+    struct str names, folders; /* of files that may be compressed, of folders; each with its NUL */
 };
 
 /* ---- Names. ---- */
@@ -61,6 +61,13 @@ static bool has_compressed_name(const char *name, char stem[IO_PATH_BYTES_MAX])
     memcpy(stem, name, bytes);
     stem[bytes] = '\0';
     return is_stem(stem);
+}
+
+/* Whether the content of a file in a folder may be compressed, by its name. */
+static bool may_be_compressed(const char *name)
+{
+    char stem[IO_PATH_BYTES_MAX];
+    return has_compressed_name(name, stem) || name_is_tfrecord(name) || name_is_litdata(name);
 }
 
 /* ---- Contents. ---- */
@@ -158,8 +165,6 @@ static int look_at_file(struct search *search, const char *folder, const char *n
     char path[IO_PATH_BYTES_MAX], stem[IO_PATH_BYTES_MAX], stem_path[IO_PATH_BYTES_MAX];
     struct compressed_file file = {0};
     bool has_ending = has_compressed_name(name, stem), is_skipped = false;
-    if (!has_ending && !name_is_tfrecord(name) && !name_is_litdata(name))
-        return 0;
     int status = io_join_path(folder, name, path, search->err);
     if (!status)
         status = io_join_path(folder, has_ending ? stem : name, stem_path, search->err);
@@ -177,12 +182,13 @@ static int add_entry(void *context, const struct io_entry *entry)
 {
     struct searched_folder *folder = context;
     char relative[IO_PATH_BYTES_MAX];
-    if (name_is_hidden(entry->name) || entry->kind == IO_ENTRY_OTHER ||
+    bool is_folder = entry->kind == IO_ENTRY_FOLDER;
+    if ((!is_folder && (entry->kind != IO_ENTRY_FILE || !may_be_compressed(entry->name))) ||
+        name_is_hidden(entry->name) ||
         io_join_path(folder->relative, entry->name, relative, NULL) ||
         name_is_ignored(folder->search->options, relative))
         return 0;
-    str_add(entry->kind == IO_ENTRY_FOLDER ? &folder->folders : &folder->names, entry->name,
-            strlen(entry->name) + 1);
+    str_add(is_folder ? &folder->folders : &folder->names, entry->name, strlen(entry->name) + 1);
     return 0;
 }
 
