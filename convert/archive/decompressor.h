@@ -8,8 +8,6 @@
 
 #include "convert/archive/file_blocks.h"
 
-#include <stdbool.h>
-
 enum compression {
     COMPRESSION_NONE,
     COMPRESSION_GZIP,
@@ -17,8 +15,6 @@ enum compression {
     COMPRESSION_OTHER, /* bzip2, xz, zstd or lz4 */
     COMPRESSION_ZIP,   /* reads as a zip with the same members, uncompressed */
 };
-
-enum { COMPRESSION_HEAD_BYTES = 6 };
 
 /* By a file's first bytes. Never COMPRESSION_ZLIB, whose two bytes begin many other files, and
  * never COMPRESSION_ZIP. */
