@@ -5,7 +5,7 @@
  * If a queue gets no ring (some kernels charge its memory to RLIMIT_MEMLOCK), it uses threads,
  * unless this engine was requested by name.
  */
-#include "io/engines/file_queue.h"
+#include "io/engines/thread_queue.h"
 #include "io/engines/uring_queue.h"
 #include "io/local/file_local.h"
 
@@ -22,7 +22,7 @@ static void ring_queue_close(struct io_queue *queue)
     if (!queue)
         return;
     uring_queue_close(queue->ring);
-    file_queue_close(queue->threads);
+    thread_queue_close(queue->threads);
     free(queue);
 }
 
@@ -39,7 +39,7 @@ static int ring_queue_open(struct io *io, unsigned depth, struct io_queue **ret_
                         "are used instead");
     } else if (status && status != -EINVAL) {
         err_clear(err);
-        status = file_queue_open(depth, local->threads, local->cache, &queue->threads, err);
+        status = local_threads_open(io, depth, &queue->threads, err);
     }
     if (status)
         ring_queue_close(queue);
@@ -57,14 +57,14 @@ static void ring_queue_register(struct io_queue *queue, void *memory, size_t byt
 static int ring_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     return queue->ring ? uring_queue_submit(queue->ring, requests, count)
-                       : file_queue_submit(queue->threads, requests, count);
+                       : thread_queue_submit(queue->threads, requests, count);
 }
 
 static int ring_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                      unsigned count_min, int timeout_ms)
 {
     return queue->ring ? uring_queue_reap(queue->ring, done, count_max, count_min, timeout_ms)
-                       : file_queue_reap(queue->threads, done, count_max, count_min, timeout_ms);
+                       : thread_queue_reap(queue->threads, done, count_max, count_min, timeout_ms);
 }
 
 static void ring_cancel(struct io_queue *queue, struct io_request *request)
@@ -72,7 +72,7 @@ static void ring_cancel(struct io_queue *queue, struct io_request *request)
     if (queue->ring)
         uring_queue_cancel(queue->ring, request);
     else
-        file_queue_cancel(queue->threads, request);
+        thread_queue_cancel(queue->threads, request);
 }
 
 static const struct io_ops ring_ops = {

@@ -1,7 +1,7 @@
 /*
  * file_local — code that the backends for local files share. Internal to io/.
  *
- * An engine (io_threads.c with file_queue.c, io_uring.c with uring_queue.c) implements queues and
+ * An engine (io_threads.c with thread_queue.c, io_uring.c with uring_queue.c) implements queues and
  * close. The rest of a backend is declared here and documented in io.h. Thread-safe.
  *
  *     file_names.c         open, stat, list, make_folder, remove
@@ -67,6 +67,8 @@ int local_open(const struct io_ops *ops, const struct io_options *options, struc
                struct err *err);
 void local_close(struct io *io);
 unsigned local_direct_align(struct io *io, struct io_file *file);
+/* Opens a thread_queue.h of struct local_io. */
+int local_threads_open(struct io *io, unsigned depth, struct io_queue **ret_queue, struct err *err);
 
 /* file_names.c */
 int local_file_open(struct io *io, const char *path, struct io_file **ret_file, struct err *err);

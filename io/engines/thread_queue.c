@@ -1,24 +1,22 @@
 /*
- * file_queue — see file_queue.h.
+ * thread_queue — see thread_queue.h.
  *
- *     submit -> pending list -> a thread: pread/pwrite until complete -> done list -> reap
+ *     submit -> pending list -> a thread runs the request -> done list -> reap
  *
  * One mutex guards both lists. Requests carry their list link, so nothing is allocated after open.
  * Submitting wakes at most one thread per new request, most recently idle first. The reaper wakes
  * once, when enough requests are done. Every condition variable has one waiter: with several, glibc
  * before 2.41 can lose signals (glibc bug 25847).
  */
-#include "io/engines/file_queue.h"
+#include "io/engines/thread_queue.h"
 
 #include "base/clock.h"
 #include "base/os/thread.h"
-#include "io/engines/file_transfer.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 struct request_list {
     struct io_request *first, *last;
@@ -34,9 +32,9 @@ struct engine_thread {
 };
 
 struct io_queue {
-    unsigned depth, threads_max; /* immutable */
-    enum io_cache cache;         /* immutable */
-    pthread_mutex_t mutex;       /* guards all members below */
+    unsigned depth, threads_max;   /* immutable */
+    struct thread_queue_work work; /* immutable */
+    pthread_mutex_t mutex;         /* guards all members below */
     pthread_cond_t enough_done;
     struct request_list pending, done;
     unsigned unreaped_count; /* at most depth */
@@ -83,23 +81,6 @@ static bool list_remove(struct request_list *list, struct io_request *request)
     if (list->last == at)
         list->last = before;
     return true;
-}
-
-/* Returns bytes moved: fewer than requested only if a read reaches the file's end. */
-static ssize_t run_transfer(struct io_request *request, enum io_cache cache)
-{
-    struct file_transfer at;
-    enum file_progress progress = file_transfer_begin(&at, request, cache);
-    while (progress != FILE_DONE) {
-        struct file_call call = file_transfer_next(&at);
-        ssize_t moved = request->kind == IO_READ
-                            ? pread(call.fd, call.data, call.bytes, call.offset)
-                            : pwrite(call.fd, call.data, call.bytes, call.offset);
-        progress = file_transfer_advance(&at, moved < 0 ? -errno : moved);
-        if (progress == FILE_RETRY_LATER)
-            clock_sleep_ns(FILE_RETRY_NS);
-    }
-    return request->result;
 }
 
 static void complete(struct io_queue *queue, struct io_request *request, ssize_t result)
@@ -151,7 +132,8 @@ static void *thread_main(void *argument)
         queue->pending_count--;
         queue->busy_count++;
         pthread_mutex_unlock(&queue->mutex);
-        ssize_t result = run_transfer(request, queue->cache);
+        ssize_t result =
+            queue->work.run(queue->work.context, (unsigned)(thread - queue->threads), request);
         pthread_mutex_lock(&queue->mutex);
         queue->busy_count--;
         complete(queue, request, result);
@@ -175,21 +157,22 @@ static int start_thread(struct io_queue *queue)
     return 0;
 }
 
-unsigned file_queue_threads(const struct io_options *options)
+unsigned thread_queue_threads(const struct io_options *options)
 {
-    unsigned threads = options && options->threads ? options->threads : FILE_QUEUE_THREADS_DEFAULT;
-    return threads < FILE_QUEUE_THREADS_MAX ? threads : FILE_QUEUE_THREADS_MAX;
+    unsigned threads =
+        options && options->threads ? options->threads : THREAD_QUEUE_THREADS_DEFAULT;
+    return threads < THREAD_QUEUE_THREADS_MAX ? threads : THREAD_QUEUE_THREADS_MAX;
 }
 
-int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
-                    struct io_queue **ret_queue, struct err *err)
+int thread_queue_open(unsigned depth, unsigned threads, const struct thread_queue_work *work,
+                      struct io_queue **ret_queue, struct err *err)
 {
     if (depth < 1 || depth > IO_QUEUE_DEPTH_MAX || threads < 1 ||
-        threads > FILE_QUEUE_THREADS_MAX) {
+        threads > THREAD_QUEUE_THREADS_MAX) {
         err_set(err, -EINVAL, "the size of the I/O queue is out of range: depth %u, %u threads",
                 depth, threads);
         err_expected(err, "depth 1 to %d, threads 1 to %d", IO_QUEUE_DEPTH_MAX,
-                     FILE_QUEUE_THREADS_MAX);
+                     THREAD_QUEUE_THREADS_MAX);
         return -EINVAL;
     }
     if (threads > depth)
@@ -199,21 +182,21 @@ int file_queue_open(unsigned depth, unsigned threads, enum io_cache cache,
         return err_set(err, -ENOMEM, "out of memory for an I/O queue");
     queue->depth = depth;
     queue->threads_max = threads;
-    queue->cache = cache;
+    queue->work = *work;
     pthread_mutex_init(&queue->mutex, NULL);
     thread_cond_init(&queue->enough_done);
     pthread_mutex_lock(&queue->mutex);
     int status = start_thread(queue);
     pthread_mutex_unlock(&queue->mutex);
     if (status) {
-        file_queue_close(queue);
+        thread_queue_close(queue);
         return err_errno(err, status, "could not start a thread for I/O");
     }
     *ret_queue = queue;
     return 0;
 }
 
-void file_queue_close(struct io_queue *queue)
+void thread_queue_close(struct io_queue *queue)
 {
     if (!queue)
         return;
@@ -245,7 +228,7 @@ static void wake_or_start_threads(struct io_queue *queue)
     }
 }
 
-int file_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
+int thread_queue_submit(struct io_queue *queue, struct io_request *const *requests, unsigned count)
 {
     pthread_mutex_lock(&queue->mutex);
     unsigned room = queue->depth - queue->unreaped_count;
@@ -278,8 +261,8 @@ static void wait_until_done(struct io_queue *queue, unsigned count_min, int time
     queue->wake_count = 0;
 }
 
-int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
-                    unsigned count_min, int timeout_ms)
+int thread_queue_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
+                      unsigned count_min, int timeout_ms)
 {
     pthread_mutex_lock(&queue->mutex);
     wait_until_done(queue, count_min < count_max ? count_min : count_max, timeout_ms);
@@ -292,7 +275,7 @@ int file_queue_reap(struct io_queue *queue, struct io_request **done, unsigned c
     return (int)count;
 }
 
-void file_queue_cancel(struct io_queue *queue, struct io_request *request)
+void thread_queue_cancel(struct io_queue *queue, struct io_request *request)
 {
     pthread_mutex_lock(&queue->mutex);
     if (list_remove(&queue->pending, request)) {
