@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "convert/dataset/dataset_output.h"
 #include "io/file_util.h"
+#include "io/forward.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,12 +22,11 @@ enum { BLOCK_BYTES = 1 << 20, PROGRESS_INTERVAL_MS = 100 };
 
 /* Immutable once open. */
 struct decompressed_io {
-    struct io base;
+    struct io_forward forward;
     /* The inner backend's, except those with struct io. */
     struct io_ops ops;
     struct io_transaction_ops transactions;
     struct io_lock_ops locks;
-    struct io *inner;
     const struct compressed_files *files;
     struct io_transaction *transaction; /* of the copies, which are named by their files' numbers */
 };
@@ -45,7 +45,8 @@ static int find_copy(const struct decompressed_io *io, const char *path,
     if (!file)
         return io_join_path("", path, copy, err);
     snprintf(name, sizeof name, "%td", file - io->files->items);
-    return io_join_path(io->inner->transactions->staging_path(io->transaction), name, copy, err);
+    return io_join_path(io->forward.inner->transactions->staging_path(io->transaction), name, copy,
+                        err);
 }
 
 /* ---- Operations with a path. ---- */
@@ -62,7 +63,7 @@ static int decompressed_file_open(struct io *io, const char *path, struct io_fil
                                   struct err *err)
 {
     char copy[IO_PATH_BYTES_MAX];
-    struct io *inner = of(io)->inner;
+    struct io *inner = of(io)->forward.inner;
     int status = find_copy(of(io), path, copy, err);
     return status ? status
                   : name_path(inner->ops->file_open(inner, copy, ret_file, err), path, err);
@@ -72,7 +73,7 @@ static int decompressed_stat(struct io *io, const char *path, struct io_stat *re
                              struct err *err)
 {
     char copy[IO_PATH_BYTES_MAX];
-    struct io *inner = of(io)->inner;
+    struct io *inner = of(io)->forward.inner;
     int status = find_copy(of(io), path, copy, err);
     return status ? status : name_path(inner->names->stat(inner, copy, ret_stat, err), path, err);
 }
@@ -115,7 +116,7 @@ static int decompressed_list(struct io *io, const char *path,
                              int (*visit)(void *context, const struct io_entry *entry),
                              void *context, struct err *err)
 {
-    struct io *inner = of(io)->inner;
+    struct io *inner = of(io)->forward.inner;
     struct folder_listing listing = {.io = of(io), .folder = path};
     int status = inner->names->list(inner, path, collect_entry, &listing, err);
     if (!status && (str_status(&listing.names) || str_status(&listing.entries)))
@@ -133,65 +134,25 @@ static int decompressed_list(struct io *io, const char *path,
     return status;
 }
 
-/* ---- Operations of the inner backend: a source may cache the index of a tar. ---- */
-
-static int decompressed_resolve(struct io *io, const char *path, char *full_path, struct err *err)
-{
-    return io_resolve(of(io)->inner, path, full_path, err);
-}
-
-static uint64_t decompressed_gap_bytes(struct io *io, const char *path)
-{
-    return io_gap_bytes(of(io)->inner, path);
-}
-
-static int decompressed_make_folder(struct io *io, const char *path, struct err *err)
-{
-    return of(io)->inner->names->make_folder(of(io)->inner, path, err);
-}
-
-static int decompressed_remove(struct io *io, const char *path, struct err *err)
-{
-    return of(io)->inner->names->remove(of(io)->inner, path, err);
-}
-
-static int decompressed_begin(struct io *io, const struct io_transaction_options *options,
-                              struct io_transaction **ret_transaction, struct err *err)
-{
-    return of(io)->inner->transactions->begin(of(io)->inner, options, ret_transaction, err);
-}
-
-static int decompressed_queue_open(struct io *io, unsigned depth, struct io_queue **ret_queue,
-                                   struct err *err)
-{
-    return of(io)->inner->ops->queue_open(of(io)->inner, depth, ret_queue, err);
-}
-
 static unsigned decompressed_direct_align(struct io *io, struct io_file *file)
 {
-    struct io *inner = of(io)->inner;
+    struct io *inner = of(io)->forward.inner;
     return inner->ops->direct_align ? inner->ops->direct_align(inner, file) : 0;
-}
-
-static int decompressed_lock_shared(struct io *io, const char *path, bool is_exclusive,
-                                    struct io_shared_lock **ret_lock, struct err *err)
-{
-    return io_lock_shared(of(io)->inner, path, is_exclusive, ret_lock, err);
 }
 
 static void decompressed_close(struct io *io)
 {
-    of(io)->inner->transactions->abort(of(io)->transaction);
+    of(io)->forward.inner->transactions->abort(of(io)->transaction);
     free(io);
 }
 
 static const struct io_name_ops name_ops = {
-    .resolve = decompressed_resolve,
+    .resolve = io_forward_resolve,
     .stat = decompressed_stat,
-    .gap_bytes = decompressed_gap_bytes,
+    .gap_bytes = io_forward_gap_bytes,
     .list = decompressed_list,
-    .make_folder = decompressed_make_folder,
-    .remove = decompressed_remove,
+    .make_folder = io_forward_make_folder,
+    .remove = io_forward_remove,
 };
 
 static struct decompressed_io *make_io(struct io *inner, const struct compressed_files *files)
@@ -199,25 +160,25 @@ static struct decompressed_io *make_io(struct io *inner, const struct compressed
     struct decompressed_io *io = calloc(1, sizeof *io);
     if (!io)
         return NULL;
-    *io = (struct decompressed_io){.inner = inner,
+    *io = (struct decompressed_io){.forward = {.inner = inner},
                                    .files = files,
                                    .ops = *inner->ops,
                                    .transactions = *inner->transactions,
                                    .locks = *inner->locks};
     io->ops.file_open = decompressed_file_open;
     io->ops.direct_align = decompressed_direct_align;
-    io->ops.queue_open = decompressed_queue_open;
+    io->ops.queue_open = io_forward_queue_open;
     io->ops.close = decompressed_close;
-    io->transactions.begin = decompressed_begin;
+    io->transactions.begin = io_forward_begin;
     io->transactions.join = NULL;
     io->transactions.sweep = NULL;
     io->locks.acquire = NULL;
-    io->locks.lock_shared = decompressed_lock_shared;
-    io->base = (struct io){.ops = &io->ops,
-                           .names = &name_ops,
-                           .transactions = &io->transactions,
-                           .locks = &io->locks,
-                           .temporaries = inner->temporaries};
+    io->locks.lock_shared = io_forward_lock_shared;
+    io->forward.base = (struct io){.ops = &io->ops,
+                                   .names = &name_ops,
+                                   .transactions = &io->transactions,
+                                   .locks = &io->locks,
+                                   .temporaries = inner->temporaries};
     return io;
 }
 
@@ -369,7 +330,8 @@ static int begin(struct decompressed_io *io, const char *target, struct err *err
         .path = path, .replace = true, .owner_id = OUTPUT_OWNER, .resume = IO_RESUME_NOW};
     int status = io_sibling_path(target, ".decompressed", path, err);
     return status ? status
-                  : io->inner->transactions->begin(io->inner, &options, &io->transaction, err);
+                  : io->forward.inner->transactions->begin(io->forward.inner, &options,
+                                                           &io->transaction, err);
 }
 
 int decompressed_io_open(struct io *inner, const struct convert_options *options,
@@ -400,8 +362,8 @@ int decompressed_io_open(struct io *inner, const struct convert_options *options
                    "%.100s, or give another DST",
                    options->target);
     if (status)
-        decompressed_close(&io->base);
+        decompressed_close(&io->forward.base);
     else
-        *ret_io = &io->base;
+        *ret_io = &io->forward.base;
     return status;
 }
