@@ -52,7 +52,8 @@ int err_errno(struct err *err, int code, const char *what_format, ...)
     if (err) {
         set(err, code, what_format, arguments);
         size_t bytes = strnlen(err->what, ERRNO_WHAT_BYTES_MAX);
-        snprintf(err->what + bytes, sizeof err->what - bytes, ": %s", strerror(-code));
+        snprintf(err->what + bytes, sizeof err->what - bytes, ": %s",
+                 code == -EBADMSG ? "the data is damaged" : strerror(-code));
     }
     va_end(arguments);
     return code;

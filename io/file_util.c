@@ -32,6 +32,8 @@ static int request_error(struct err *err, int code, const char *what, const char
 {
     err_errno(err, code, "%s", what);
     err_at(err, path, (int64_t)offset);
+    if (code == -EBADMSG) /* compressed: seekable_io.h */
+        err_advise(err, "copy the file again; `zstd -t` checks all of it");
     return code;
 }
 

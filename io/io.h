@@ -89,9 +89,10 @@ struct io_request {
     uint64_t offset;
     void *data;
     size_t bytes;
-    unsigned flags;          /* io_request_flags */
-    void *user;              /* for the caller */
-    ssize_t result;          /* once reaped: bytes moved, -errno, -ECANCELED */
+    unsigned flags; /* io_request_flags */
+    void *user;     /* for the caller */
+    /* Once reaped: bytes moved, -errno; -ECANCELED; -EBADMSG: what was read is damaged. */
+    ssize_t result;
     struct io_request *next; /* for the engine */
 };
 
