@@ -58,6 +58,7 @@ struct convert_options {
     enum convert_format format;
     uint64_t shard_bytes;   /* 0: 256 MiB */
     uint64_t shard_samples; /* 0: no limit */
+    int zstd_level;         /* of compressed shards (io/zstd/frame_writer.h); 0: not compressed */
     enum convert_jpeg jpeg;
     enum convert_store store;
     uint32_t max_side; /* for reencode and raw; 0: unlimited */

@@ -81,7 +81,8 @@ void chunk_join(struct load_chunk *chunk, struct load_piece *piece)
 
 /* ---- Delivery. ---- */
 
-/* Requires the mutex. A truncated file makes the sample bad; a read error ends the run. */
+/* Requires the mutex. A truncated file and damaged compressed data make the sample bad; a read
+ * error ends the run. */
 static void note_failed_read(const struct load_piece *piece, ssize_t result)
 {
     struct load_slot *slot = piece->slot;
@@ -94,7 +95,7 @@ static void note_failed_read(const struct load_piece *piece, ssize_t result)
     else
         err_set(&why, -ENODATA, "the shard ends too early");
     err_at(&why, load->shard->path, (int64_t)piece->view.read_offset);
-    if (result >= 0) {
+    if (result >= 0 || result == -EBADMSG) {
         slot_note_bad(slot, piece->item, &why);
         return;
     }

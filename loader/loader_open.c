@@ -323,6 +323,7 @@ static void free_contents(struct loader *loader)
 {
     loader_budget_deinit(loader);
     loader_sources_close(loader);
+    io_close(loader->seekable_io);
     io_close(loader->own_io);
 }
 

@@ -130,7 +130,7 @@ static uint64_t resident_bytes(const struct loader *loader, uint32_t dataset)
         (view_samples(source->view) - 1) / long_reads_group_samples(loader, dataset) + 1;
     uint64_t bytes;
     if (__builtin_mul_overflow(groups, 2 * READ_ARENA_PAGE_BYTES, &bytes) ||
-        __builtin_add_overflow(bytes, dataset_file_bytes(source->dataset), &bytes))
+        __builtin_add_overflow(bytes, dataset_uncompressed_bytes(source->dataset), &bytes))
         return UINT64_MAX;
     return bytes;
 }
@@ -154,7 +154,8 @@ static uint64_t lanes_bytes(const struct loader *loader, uint32_t dataset, uint3
     const struct view *view = loader->sources[dataset].view;
     /* a long read also fetches what lies between the fields, such as tar headers */
     uint64_t samples = view_samples(view),
-             mean_bytes = dataset_file_bytes(loader->sources[dataset].dataset) / samples + 1;
+             mean_bytes =
+                 dataset_uncompressed_bytes(loader->sources[dataset].dataset) / samples + 1;
     uint64_t more_bytes = view_block_bytes(view) + 2 * READ_ARENA_PAGE_BYTES;
     uint64_t bytes;
     if (__builtin_mul_overflow(long_reads_part_samples(loader, dataset, quarters), mean_bytes,

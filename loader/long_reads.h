@@ -98,8 +98,8 @@ void long_reads_note_freed(struct long_reads *reads, const struct load_chunk *ch
  * are not issued, and, unless the shortage is temporary, plans shorter parts from now on. Gives up
  * the resident groups only if there is nothing else. False if there was nothing. */
 bool long_reads_shrink(struct loader *loader, bool is_temporary);
-/* Requires the mutex. After a long read failed: reads each piece that waits for it by itself, so
- * that an error in one sample does not affect others. */
+/* Requires the mutex. After a read of several pieces failed: reads each piece that waits for it by
+ * itself, so that an error in one sample does not affect others. */
 void long_reads_split(struct loader *loader, struct load_chunk *chunk);
 
 #endif

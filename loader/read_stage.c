@@ -27,6 +27,16 @@ enum {
 
 /* ---- Reading. ---- */
 
+/* Whether to read its pieces one by one: damage must not affect more samples because they were read
+ * together. */
+static bool must_split(const struct load_chunk *chunk)
+{
+    const struct load_piece *first = chunk->first_waiting;
+    bool is_damaged = chunk->request.result == -EBADMSG;
+    return chunk->request.result < 0 &&
+           (chunk->is_long || (is_damaged && first && first->next_waiting));
+}
+
 /* Requires the mutex. */
 static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint64_t now_ns)
 {
@@ -36,7 +46,7 @@ static void complete_chunk(struct loader *loader, struct load_chunk *chunk, uint
     loader->stats.read_bytes += read_bytes;
     loader->stats.reads_count++;
     chunk->is_read = true;
-    if (chunk->is_long && chunk->request.result < 0)
+    if (must_split(chunk))
         long_reads_split(loader, chunk);
     else
         chunk_deliver(loader, chunk, now_ns);

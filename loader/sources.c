@@ -11,6 +11,7 @@
 #include "base/os/cgroup.h"
 #include "base/os/machine.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "sampler/quality.h"
 
 #include <errno.h>
@@ -191,12 +192,28 @@ static int open_dataset(struct loader *loader, const char *path, struct dataset 
     return status;
 }
 
+/* If a dataset is compressed, all are read through storage that decompresses. */
+static int open_seekable_io(struct loader *loader, struct err *err)
+{
+    bool is_compressed = false;
+    for (uint32_t i = 0; i < loader->sources_count; i++)
+        is_compressed = is_compressed || dataset_is_compressed(loader->sources[i].dataset);
+    if (!is_compressed)
+        return 0;
+    int status = seekable_io_open(loader->io, loader->options.workers, &loader->seekable_io, err);
+    if (!status)
+        loader->io = loader->seekable_io;
+    return status;
+}
+
 int loader_sources_open(struct loader *loader, const struct loader_source *list, uint32_t count,
                         struct err *err)
 {
     int status = init_weights(loader, list, count, err);
     for (uint32_t i = 0; !status && i < count; i++)
         status = open_dataset(loader, list[i].path, &loader->sources[i].dataset, err);
+    if (!status)
+        status = open_seekable_io(loader, err);
     if (!status)
         status = check_agreement(loader, err);
     if (!status)

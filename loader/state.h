@@ -36,10 +36,10 @@ struct loader {
     /* Immutable after open. */
     struct loader_options options; /* strings point into the loader */
     char field[LOADER_FROM_BYTES_MAX];
-    void *fields_memory;         /* of options.fields and its strings */
-    struct name_list *maps;      /* by number of field; NULL: none has names */
-    struct field_tokens *tokens; /* by number of field; NULL: none is tokens */
-    struct io *io, *own_io;
+    void *fields_memory;                  /* of options.fields and its strings */
+    struct name_list *maps;               /* by number of field; NULL: none has names */
+    struct field_tokens *tokens;          /* by number of field; NULL: none is tokens */
+    struct io *io, *own_io, *seekable_io; /* seekable_io: NULL unless a dataset is compressed */
     struct device *device, *own_device;
     struct load_source *sources; /* by dataset number */
     uint32_t sources_count;

@@ -10,6 +10,7 @@
 #include "convert/dataset/export_folder.h"
 #include "convert/source/standard_input.h"
 #include "io/file_util.h"
+#include "io/zstd/frame_writer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ struct convert_dataset_args {
     struct common_args common;
     uint64_t shard_bytes, shard_samples;
     uint32_t format, jpeg, store, on_error, split_folders, order;
-    uint64_t max_side, quality, seed, workers, vocab_size;
+    uint64_t zstd_level, max_side, quality, seed, workers, vocab_size;
     bool keep_order, resume, force;
     struct option_list split, ignore, fields, columns, index_fields;
     const char *tokenizer, *vocab, *document_end, *max_errors;
@@ -57,6 +58,10 @@ static const struct option option_rows[] = {
     {"shard-bytes", 0, OPTION_SIZE, AT(shard_bytes), "SIZE", "256MiB", "maximum size of a shard"},
     {"shard-samples", 0, OPTION_COUNT, AT(shard_samples), "N", NULL,
      "maximum number of samples in a shard; 0: no limit"},
+    {"zstd", 0, OPTION_COUNT, AT(zstd_level), "LEVEL", NULL,
+     "compress the shards to .tar.zst, for text, JSON and arrays; photos are compressed already. "
+     "LEVEL: 1 (fast) to 22 (small), without it 3. --shard-bytes counts before compression",
+     .min = 1, .max = FRAME_WRITER_LEVEL_MAX, .bare_value = "3"},
     {"jpeg", 0, OPTION_CHOICE, AT(jpeg), NULL, "auto",
      "tile: add restart markers losslessly, so that crops decode faster; keep: copy photos "
      "unchanged; reencode: decode, scale down and encode again, unless that takes more bytes; "
@@ -275,6 +280,7 @@ static int run(const struct invocation *invocation, struct err *err)
         .target = invocation->positional[1],
         .shard_bytes = args->shard_bytes,
         .shard_samples = args->shard_samples,
+        .zstd_level = (int)args->zstd_level,
         .format = (enum convert_format)args->format,
         .jpeg = choose_jpeg(args),
         .store = (enum convert_store)args->store,

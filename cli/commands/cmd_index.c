@@ -5,6 +5,7 @@
 #include "cli/core/storage.h"
 #include "cli/verbs/verbs.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/dali.h"
 #include "shards/dataset/url_list.h"
 #include "shards/format/index_cache.h"
@@ -68,6 +69,12 @@ static int write_dali(struct index_job *job, const struct shard *shard)
 {
     struct str text = {0};
     struct io *io = NULL;
+    if (seekable_io_is_name(shard->path)) {
+        err_set(job->err, -ENOTSUP, "DALI cannot read a compressed shard");
+        err_at(job->err, shard->path, ERR_NO_OFFSET);
+        err_advise(job->err, "convert the dataset without --zstd");
+        return -ENOTSUP;
+    }
     int status = dali_index_encode(shard, &text, job->err);
     if (!status)
         status = storage_open(job->args->dali, NULL, &io, job->err);
@@ -82,14 +89,16 @@ static int write_dali(struct index_job *job, const struct shard *shard)
 /* Scans a tar without an embedded index, even if its index is cached. */
 static int index_shard(struct index_job *job, const char *path)
 {
-    struct io *io = NULL;
+    struct io *stored_io = NULL, *io = NULL;
     struct shard *shard = NULL;
     struct plain_tar_options options = {.with_crcs = job->args->check,
                                         .accept_lost_index = true,
                                         .progress = show_progress,
                                         .context = job};
     bool has_trailer = false;
-    int status = storage_open(path, NULL, &io, job->err);
+    int status = storage_open(path, NULL, &stored_io, job->err);
+    if (!status)
+        status = seekable_io_open(stored_io, 1, &io, job->err);
     if (!status)
         status = shard_has_trailer(io, path, &has_trailer, job->err);
     if (!status && has_trailer)
@@ -108,6 +117,7 @@ static int index_shard(struct index_job *job, const char *path)
         status = write_dali(job, shard);
     shard_close(shard);
     io_close(io);
+    io_close(stored_io);
     return status;
 }
 

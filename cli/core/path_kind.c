@@ -112,7 +112,7 @@ static int kind_of_file(struct io *io, const char *path, enum path_kind *ret_kin
     free(read.data);
     /* opening a file that only its name identifies reports errors in its content */
     if (has_trailer || str_ends_with_nocase(path, ".tar") ||
-        memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
+        str_ends_with_nocase(path, ".tar.zst") || memcmp(head + TAR_MAGIC_AT, "ustar", 5) == 0)
         *ret_kind = PATH_SHARD;
     else if (str_ends_with_nocase(path, ".jsonl"))
         *ret_kind = PATH_RUN;

@@ -41,7 +41,8 @@ static void print_options(const struct verb *verb)
     }
 }
 
-/* Finds the option named by the first `bytes` of word. NULL: none, or it takes no value. */
+/* Finds the option named by the first `bytes` of word. NULL: none, or its value is not the next
+ * word. */
 static const struct option *find_valued_option(const struct verb *verb, const char *word,
                                                size_t bytes)
 {
@@ -51,7 +52,7 @@ static const struct option *find_valued_option(const struct verb *verb, const ch
         bool is_short = bytes == 2 && option->letter && word[1] == option->letter;
         bool is_long = bytes == strlen(option->name) + 2 && strncmp(word, "--", 2) == 0 &&
                        memcmp(option->name, word + 2, bytes - 2) == 0;
-        if ((is_short || is_long) && option->kind != OPTION_FLAG)
+        if ((is_short || is_long) && option_takes_word(option))
             break;
     }
     return option;

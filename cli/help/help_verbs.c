@@ -114,7 +114,8 @@ static void print_option(const struct option *option)
     char letter[8] = "    ";
     if (option->letter)
         snprintf(letter, sizeof letter, "-%c, ", option->letter);
-    snprintf(label, sizeof label, "  %s--%s%s%s", letter, option->name, *value ? " " : "", value);
+    snprintf(label, sizeof label, "  %s--%s%s%s%s", letter, option->name,
+             option_before_value(option), value, option_after_value(option));
     struct str help = {0};
     help_describe_option(option, &help);
     unsigned used = (unsigned)strlen(label);

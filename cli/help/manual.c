@@ -77,8 +77,9 @@ static void add_option(struct str *out, const struct option *option)
     roff_font(out, ROFF_BOLD, name);
     option_format_value(option, value, sizeof value);
     if (*value) {
-        str_add_text(out, " ");
+        str_add_text(out, option_before_value(option));
         roff_font(out, ROFF_ITALIC, value);
+        str_add_text(out, option_after_value(option));
     }
     roff_end_line(out);
     struct str phrase = {0};

@@ -3,6 +3,7 @@
  */
 #include "cli/core/path_kind.h"
 #include "cli/inspect/inspect.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/dataset.h"
 
 #include <math.h>
@@ -46,6 +47,8 @@ int inspect_dataset(struct inspection *in, const char *path)
     jsonx_write_u64(json, "samples_count", dataset->samples);
     jsonx_write_u64(json, "shards_count", dataset->shards_count);
     jsonx_write_u64(json, "total_bytes", dataset_file_bytes(dataset));
+    if (dataset_is_compressed(dataset))
+        jsonx_write_u64(json, "uncompressed_bytes", dataset_uncompressed_bytes(dataset));
     jsonx_write_u64(json, "mean_sample_bytes", dataset->mean_sample_bytes);
     jsonx_write_hex64(json, "fingerprint", dataset->fingerprint);
     jsonx_begin_array(json, "fields");
@@ -138,15 +141,24 @@ static void write_key(struct jsonx_writer *json, const char *name, const struct 
 int inspect_shard(struct inspection *in, const char *path)
 {
     struct jsonx_writer *json = in->json;
+    struct io *io;
     struct shard *shard;
-    int status = shard_open(in->io, path, &shard, in->err);
+    struct io_stat info;
+    int status = in->io->names->stat(in->io, path, &info, in->err);
+    if (!status)
+        status = seekable_io_open(in->io, 1, &io, in->err);
     if (status)
         return status;
+    status = shard_open(io, path, &shard, in->err);
+    if (status)
+        goto out;
     jsonx_write_string(json, "path", path);
     jsonx_write_bool(json, "has_own_index", !shard->is_plain_tar);
     jsonx_write_u64(json, "version", shard->trailer.version);
     jsonx_write_u64(json, "samples_count", shard->trailer.samples);
-    jsonx_write_u64(json, "file_bytes", shard->trailer.file_bytes);
+    jsonx_write_u64(json, "file_bytes", info.size_bytes);
+    if (info.size_bytes != shard->trailer.file_bytes)
+        jsonx_write_u64(json, "uncompressed_bytes", shard->trailer.file_bytes);
     jsonx_write_u64(json, "archive_end", shard->trailer.archive_end);
     if (!shard->is_plain_tar)
         jsonx_write_u64(json, "index_offset", shard->trailer.index_offset);
@@ -161,5 +173,7 @@ int inspect_shard(struct inspection *in, const char *path)
     if (shard_index_numbers(shard->index) > 0)
         write_index_fields(json, shard->index);
     shard_close(shard);
-    return 0;
+out:
+    io_close(io);
+    return status;
 }

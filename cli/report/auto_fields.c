@@ -7,6 +7,7 @@
 #include "image/formats/png.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/dataset.h"
 #include "shards/format/npy.h"
 
@@ -393,10 +394,11 @@ static int add_specs(const struct look *look, const char *path, const struct log
 int auto_fields_choose(struct io *io, const char *path, bool decodes_images, const struct log *log,
                        struct option_list *ret_specs, struct err *err)
 {
-    struct look look = {.io = io, .decodes_images = decodes_images};
+    struct look look = {.decodes_images = decodes_images};
     *ret_specs = (struct option_list){0};
-    /* without reports: the loader opens it again */
-    int status = dataset_open_salvaging(io, path, NULL, &look.dataset, err);
+    int status = seekable_io_open(io, 1, &look.io, err);
+    if (!status) /* without reports: the loader opens it again */
+        status = dataset_open_salvaging(io, path, NULL, &look.dataset, err);
     if (!status)
         status = list_choices(&look, path, log, err);
     if (!status)
@@ -404,11 +406,12 @@ int auto_fields_choose(struct io *io, const char *path, bool decodes_images, con
     if (!status)
         status = add_specs(&look, path, log, ret_specs, err);
     if (look.queue)
-        io->ops->queue_close(look.queue);
+        look.io->ops->queue_close(look.queue);
     image_checker_close(look.checker);
     free(look.value.data);
     free(look.image.data);
     dataset_close(look.dataset);
+    io_close(look.io);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/class_number.h"
 
 #include <assert.h>
@@ -212,12 +213,14 @@ int survey_run(struct io *io, const struct survey_options *options, struct surve
                struct err *err)
 {
     struct survey *survey = ret_survey;
-    *survey = (struct survey){.io = io};
+    *survey = (struct survey){0};
     survey->class_counts = calloc(DATASET_CLASSES_MAX, sizeof *survey->class_counts);
     survey->image_sizes = calloc(SURVEY_IMAGES_MAX, sizeof *survey->image_sizes);
     if (!survey->class_counts || !survey->image_sizes)
         return err_set(err, -ENOMEM, "out of memory for a survey of the samples");
-    int status = io->ops->queue_open(io, 1, &survey->queue, err);
+    int status = seekable_io_open(io, 1, &survey->io, err);
+    if (!status)
+        status = survey->io->ops->queue_open(survey->io, 1, &survey->queue, err);
     if (!status)
         status = image_checker_open(&survey->checker, err);
     if (status)
@@ -230,6 +233,7 @@ void survey_deinit(struct survey *survey)
 {
     if (survey->queue)
         survey->io->ops->queue_close(survey->queue);
+    io_close(survey->io);
     image_checker_close(survey->checker);
     free(survey->class_counts);
     free(survey->image_sizes);

@@ -72,6 +72,21 @@ const char *option_format_value(const struct option *option, char *text, size_t 
     return text;
 }
 
+const char *option_before_value(const struct option *option)
+{
+    return option->bare_value ? "[=" : option->kind == OPTION_FLAG ? "" : " ";
+}
+
+const char *option_after_value(const struct option *option)
+{
+    return option->bare_value ? "]" : "";
+}
+
+bool option_takes_word(const struct option *option)
+{
+    return option->kind != OPTION_FLAG && !option->bare_value;
+}
+
 static int fail_invalid_value(const struct option *option, const char *value, struct err *err,
                               const char *expected)
 {
@@ -203,6 +218,8 @@ static int parse_option(const struct option_table *table, int argc, char **argv,
         return fail_unknown_option(table, word, err);
     if (option->kind == OPTION_FLAG && value)
         return fail_invalid_value(option, value, err, "no value");
+    if (option->bare_value && !value)
+        value = option->bare_value;
     if (option->kind != OPTION_FLAG && !value) {
         if (*index + 1 >= argc) {
             char expected[ERR_TEXT_BYTES_MAX];

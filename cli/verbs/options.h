@@ -10,7 +10,7 @@
  * default_text is parsed like user input, so help shows the actual default.
  *
  * Accepted: --name VALUE, --name=VALUE, -j VALUE, -jVALUE; "--" ends the options. A flag takes no
- * value.
+ * value, and an option with a bare_value takes one only as --name=VALUE.
  */
 #ifndef MILLRACE_CLI_VERBS_OPTIONS_H
 #define MILLRACE_CLI_VERBS_OPTIONS_H
@@ -48,6 +48,7 @@ struct option {
     const char *help;           /* a phrase, with the unit */
     const char *const *choices; /* NULL-terminated */
     uint64_t min, max;          /* of OPTION_COUNT; max 0: no limit */
+    const char *bare_value;     /* of --name alone; NULL: it needs a value */
     bool required;
 };
 
@@ -77,6 +78,11 @@ void options_deinit(const struct option_table *table, void *args, struct option_
 
 /* Format a value as help shows it: "N", "keys|json|none". Return text. */
 const char *option_format_value(const struct option *option, char *text, size_t bytes);
+/* What surrounds that value after the option's name: " " and "", or "[=" and "]". */
+const char *option_before_value(const struct option *option);
+const char *option_after_value(const struct option *option);
+/* Whether the next word is the option's value. */
+bool option_takes_word(const struct option *option);
 const char *option_format_choices(const char *const *choices, char *text, size_t bytes);
 
 #endif

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 4 };
+enum { JOURNAL_BYTES_MAX = 1 << 30, JOURNAL_VERSION = 5 };
 
 int journal_identity(const struct source *source, uint64_t *ret_identity, struct err *err)
 {
@@ -39,6 +39,7 @@ static void write_shard(struct jsonx_writer *json, const struct output *output, 
     jsonx_write_u64(json, "shard", number);
     jsonx_write_u64(json, "samples_count", shard->summary.samples);
     jsonx_write_u64(json, "file_bytes", shard->summary.file_bytes);
+    jsonx_write_u64(json, "uncompressed_bytes", shard->summary.uncompressed_bytes);
     jsonx_write_u64(json, "field_bytes", shard->summary.field_bytes);
     jsonx_write_hex64(json, "xxh3", shard->summary.xxh3);
     jsonx_write_u64(json, "index_crc32c", shard->summary.index_crc32c);
@@ -130,9 +131,9 @@ static int check_header(const struct journal_reader *reader, const struct json_t
 static int check_shard(const struct journal_reader *reader, const struct output *output,
                        uint64_t number, const struct output_shard *shard, uint64_t offset)
 {
-    char name[32], path[IO_PATH_BYTES_MAX];
+    char name[OUTPUT_SHARD_NAME_BYTES_MAX], path[IO_PATH_BYTES_MAX];
     struct io_stat info;
-    snprintf(name, sizeof name, "shard-%06" PRIu64 ".tar", number);
+    output_shard_name(output, number, name);
     int status = io_join_path(output->folder, name, path, reader->err);
     if (status)
         return status;
@@ -165,11 +166,13 @@ static int load_shard(const struct journal_reader *reader, const struct json_t *
         jsonx_u64(jsonx_get(line, "shard"), &number) ||
         jsonx_u64(jsonx_get(line, "samples_count"), &shard.summary.samples) ||
         jsonx_u64(jsonx_get(line, "file_bytes"), &shard.summary.file_bytes) ||
+        jsonx_u64(jsonx_get(line, "uncompressed_bytes"), &shard.summary.uncompressed_bytes) ||
         jsonx_u64(jsonx_get(line, "field_bytes"), &shard.summary.field_bytes) ||
         jsonx_text(jsonx_get(line, "xxh3"), &hex) ||
         jsonx_u64(jsonx_get(line, "index_crc32c"), &crc) || crc > UINT32_MAX ||
         jsonx_u64(jsonx_get(line, "index_offset"), &shard.summary.index_offset) ||
-        !shard_index_offset_is_plausible(shard.summary.index_offset, shard.summary.file_bytes) ||
+        !shard_index_offset_is_plausible(shard.summary.index_offset,
+                                         shard.summary.uncompressed_bytes) ||
         jsonx_u64(jsonx_get(line, "next_item"), &shard.next_item) ||
         jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
         jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||

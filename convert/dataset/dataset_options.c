@@ -5,6 +5,7 @@
 
 #include "base/json/jsonx_writer.h"
 #include "convert/dataset/encode_image.h"
+#include "io/zstd/frame_writer.h"
 
 #include <errno.h>
 #include <math.h>
@@ -56,6 +57,9 @@ int options_check(const struct convert_options *options, struct err *err)
     if (options->format != CONVERT_FORMAT_SHARDS && options->index_fields.count > 0)
         return reject(err, "--index-field needs shards: tars and folders have no index",
                       "--format shards, or no --index-field");
+    if (options->format == CONVERT_FORMAT_FOLDER && options->zstd_level > 0)
+        return reject(err, "--zstd compresses shards and tars, not folders",
+                      "--format shards or tar, or no --zstd");
     if (options->format == CONVERT_FORMAT_FOLDER && options->resume) {
         reject(err, "--format folder cannot be resumed", "no --resume");
         err_advise(err, "run the command again without it: it starts over");
@@ -141,6 +145,10 @@ void options_write_json(const struct source *source, int split, const uint64_t *
     jsonx_write_u64(&json, "shard_bytes",
                     options->shard_bytes ? options->shard_bytes : CONVERT_SHARD_BYTES_DEFAULT);
     jsonx_write_u64(&json, "shard_samples", options->shard_samples);
+    if (options->zstd_level > 0) {
+        jsonx_write_u64(&json, "zstd_level", (uint64_t)options->zstd_level);
+        jsonx_write_u64(&json, "zstd_version", frame_writer_version());
+    }
     jsonx_write_u64(&json, "seed", options->seed);
     if (source->ops->write_options)
         source->ops->write_options(source, &json);

@@ -145,22 +145,33 @@ bool output_is_full(const struct output *output, const struct pipeline_item *ite
             shard_writer_samples(output->writer) >= options->shard_samples);
 }
 
-static void shard_name(uint64_t shard, char *name, size_t bytes)
+void output_shard_name(const struct output *output, uint64_t shard, char *name)
 {
-    snprintf(name, bytes, "shard-%06" PRIu64 ".tar", shard);
+    snprintf(name, OUTPUT_SHARD_NAME_BYTES_MAX, "shard-%06" PRIu64 ".tar%s", shard,
+             output->source->options->zstd_level > 0 ? ".zst" : "");
+}
+
+bool output_is_shard_name(const char *name)
+{
+    size_t digits = strncmp(name, "shard-", 6) == 0 ? strspn(name + 6, "0123456789") : 0;
+    const char *end = name + 6 + digits;
+    return digits >= 6 && (strcmp(end, ".tar") == 0 || strcmp(end, ".tar.zst") == 0);
 }
 
 static int begin_shard(struct output *output, struct err *err)
 {
-    char name[32], path[IO_PATH_BYTES_MAX];
-    shard_name(output_shards_count(output), name, sizeof name);
+    const struct convert_options *options = output->source->options;
+    char name[OUTPUT_SHARD_NAME_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+    output_shard_name(output, output_shards_count(output), name);
     int status = io_join_path(output->folder, name, path, err);
-    if (status)
-        return status;
-    return output->transaction
-               ? shard_writer_open_in(output->io, output->transaction, name, path, &output->writer,
-                                      err)
-               : shard_writer_open(output->io, path, output->replace, &output->writer, err);
+    if (!status && output->transaction)
+        status =
+            shard_writer_open_in(output->io, output->transaction, name, path, &output->writer, err);
+    else if (!status)
+        status = shard_writer_open(output->io, path, output->replace, &output->writer, err);
+    if (!status && options->zstd_level > 0)
+        status = shard_writer_compress(output->writer, options->zstd_level, options->workers, err);
+    return status;
 }
 
 /* Whether the field is a PPM whose rows can be read separately. Small files are read whole. */
@@ -250,15 +261,16 @@ static int fill_shards(const struct output *output, struct dataset *dataset, str
     if (!dataset->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
     for (uint64_t i = 0; i < count; i++) {
-        char name[32];
+        char name[OUTPUT_SHARD_NAME_BYTES_MAX];
         const struct shard_summary *summary = &output_shard_at(output, i)->summary;
         struct dataset_shard *shard = &dataset->shards[i];
-        shard_name(i, name, sizeof name);
+        output_shard_name(output, i, name);
         shard->url = strdup(name);
         if (!shard->url)
             return err_set(err, -ENOMEM, "out of memory for a list of shards");
         shard->samples = summary->samples;
         shard->file_bytes = summary->file_bytes;
+        shard->uncompressed_bytes = summary->uncompressed_bytes;
         shard->xxh3 = summary->xxh3;
         shard->index_crc32c = summary->index_crc32c;
         shard->index_offset = summary->index_offset;

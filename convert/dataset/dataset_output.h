@@ -37,6 +37,13 @@ struct output {
     struct convert_jpeg_counts jpegs;
 };
 
+enum { OUTPUT_SHARD_NAME_BYTES_MAX = 40 };
+
+/* name: OUTPUT_SHARD_NAME_BYTES_MAX. */
+void output_shard_name(const struct output *output, uint64_t shard, char *name);
+/* Whether a conversion, with or without compression, gives a shard this name. */
+bool output_is_shard_name(const char *name);
+
 /* Sets folder to the target, or to the split's folder below it. Creates nothing. */
 int output_init(struct output *output, struct io *io, const struct source *source,
                 uint64_t identity, uint32_t split, struct err *err);

@@ -17,12 +17,6 @@ struct folder_contents {
     struct str shard_names, folder_names, other_names; /* each name with its NUL */
 };
 
-static bool is_shard_name(const char *name)
-{
-    size_t digits = strncmp(name, "shard-", 6) == 0 ? strspn(name + 6, "0123456789") : 0;
-    return digits >= 6 && strcmp(name + 6 + digits, ".tar") == 0;
-}
-
 static int classify_entry(void *context, const struct io_entry *entry)
 {
     struct folder_contents *contents = context;
@@ -37,7 +31,7 @@ static int classify_entry(void *context, const struct io_entry *entry)
         contents->has_dataset = true;
     else if (file && strcmp(name, JOURNAL_FILE_NAME) == 0)
         contents->has_journal = true;
-    else if (file && is_shard_name(name))
+    else if (file && output_is_shard_name(name))
         str_add(&contents->shard_names, name, strlen(name) + 1);
     else
         str_add(&contents->other_names, name, strlen(name) + 1);

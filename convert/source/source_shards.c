@@ -15,6 +15,7 @@
 #include "convert/source/source.h"
 #include "convert/source/split_samples.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/dataset.h"
 
 #include <errno.h>
@@ -40,7 +41,10 @@ struct shards_source {
 
 /* The shard that a reader last read. */
 struct open_shard {
-    struct io_file *file; /* NULL: none */
+    struct io *io;          /* the reader's, or seekable_io */
+    struct io *seekable_io; /* NULL unless the dataset is compressed */
+    struct io_queue *queue; /* of io */
+    struct io_file *file;   /* NULL: none */
     uint64_t shard;
     char path[IO_PATH_BYTES_MAX];
 };
@@ -275,11 +279,14 @@ static int shards_open(struct io *io, struct source *source, struct err *err)
     shards->shards = calloc(dataset->shards_count + 1, sizeof *shards->shards);
     if (!shards->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
+    struct io *shards_io = NULL; /* only the indexes of compressed shards are read: uncompressed */
+    status = seekable_io_open(io, 1, &shards_io, err);
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
         status = check_stop(source->options, err);
         if (!status)
-            status = load_shard(io, source, i, &extensions, err);
+            status = load_shard(shards_io, source, i, &extensions, err);
     }
+    io_close(shards_io);
     source->items_count = dataset->samples;
     source->was_shuffled = dataset->is_shuffled;
     if (!status)
@@ -320,18 +327,18 @@ static void shards_describe(const struct source *source, uint64_t number, struct
                                             shards->shards[shard].index, sample);
 }
 
-static void close_shard(struct source_reader *reader, struct open_shard *open)
+static void close_shard(struct open_shard *open)
 {
     if (open->file)
-        reader->io->ops->file_close(open->file);
+        open->io->ops->file_close(open->file);
     open->file = NULL;
 }
 
-static int check_unchanged(const struct source_reader *reader, const struct open_shard *open,
-                           const struct source_shard *shard, struct err *err)
+static int check_unchanged(const struct open_shard *open, const struct source_shard *shard,
+                           struct err *err)
 {
     struct io_identity identity;
-    int status = reader->io->ops->file_identity(open->file, &identity, err);
+    int status = open->io->ops->file_identity(open->file, &identity, err);
     if (status || io_identity_is_same(&identity, &shard->identity))
         return status;
     err_set(err, -ESTALE, "the tar changed after it was opened");
@@ -346,24 +353,24 @@ static int switch_shard(struct source_reader *reader, struct open_shard *open, u
     const struct shards_source *shards = reader->source->state;
     if (open->file && open->shard == shard)
         return 0;
-    close_shard(reader, open);
+    close_shard(open);
     int status = dataset_shard_path(shards->dataset, shard, open->path, err);
     if (!status)
-        status = reader->io->ops->file_open(reader->io, open->path, &open->file, err);
+        status = open->io->ops->file_open(open->io, open->path, &open->file, err);
     if (!status)
-        status = check_unchanged(reader, open, &shards->shards[shard], err);
+        status = check_unchanged(open, &shards->shards[shard], err);
     open->shard = shard;
     if (status)
-        close_shard(reader, open);
+        close_shard(open);
     return status;
 }
 
-static int read_range(struct source_reader *reader, const struct open_shard *open, uint64_t offset,
-                      uint64_t bytes, struct str *out, struct err *err)
+static int read_range(const struct open_shard *open, uint64_t offset, uint64_t bytes,
+                      struct str *out, struct err *err)
 {
     if (str_reserve(out, bytes))
         return err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
-    int status = io_read_exact(reader->queue, reader->io, open->file, open->path, offset,
+    int status = io_read_exact(open->queue, open->io, open->file, open->path, offset,
                                out->data + out->bytes, bytes, err);
     if (!status)
         out->bytes += bytes;
@@ -383,22 +390,21 @@ static int check_crc(const struct shard_field *field, const char *data, const ch
     return -EBADMSG;
 }
 
-static int read_fields(struct source_reader *reader, const struct open_shard *open,
-                       const struct source_shard *shard, const struct chosen_fields *chosen,
-                       const char *key, struct source_sample *sample, struct err *err)
+static int read_fields(const struct open_shard *open, const struct source_shard *shard,
+                       const struct chosen_fields *chosen, const char *key,
+                       struct source_sample *sample, struct err *err)
 {
     struct str *data = &sample->data;
     bool is_whole = chosen->end - chosen->begin <= chosen->bytes + GAP_BYTES_MAX;
     int status =
-        is_whole ? read_range(reader, open, chosen->begin, chosen->end - chosen->begin, data, err)
-                 : 0;
+        is_whole ? read_range(open, chosen->begin, chosen->end - chosen->begin, data, err) : 0;
     for (uint32_t i = 0; i < chosen->count && !status; i++) {
         const struct shard_field *field = &chosen->fields[i];
         const char *extension = shard_index_extension(shard->index, chosen->numbers[i]);
         char path[IO_PATH_BYTES_MAX + SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX + 4];
         size_t at = is_whole ? (size_t)(field->data_offset - chosen->begin) : data->bytes;
         if (!is_whole)
-            status = read_range(reader, open, field->data_offset, field->size_bytes, data, err);
+            status = read_range(open, field->data_offset, field->size_bytes, data, err);
         if (!status)
             status = check_crc(field, data->data + at, open->path, err);
         snprintf(path, sizeof path, "%s: %s.%s", open->path, key, extension);
@@ -418,23 +424,37 @@ static int shards_read(struct source_reader *reader, const struct source_item *i
     int status = switch_shard(reader, open, shard, err);
     if (!status)
         status = chosen_fields_check(&chosen, open->path, item->key, err);
-    return status
-               ? status
-               : read_fields(reader, open, &shards->shards[shard], &chosen, item->key, sample, err);
+    return status ? status
+                  : read_fields(open, &shards->shards[shard], &chosen, item->key, sample, err);
 }
 
 static int shards_reader_open(struct source_reader *reader, struct err *err)
 {
-    reader->state = calloc(1, sizeof(struct open_shard));
-    return reader->state ? 0 : err_set(err, -ENOMEM, "out of memory for a reader");
+    const struct shards_source *shards = reader->source->state;
+    struct open_shard *open = reader->state = calloc(1, sizeof *open);
+    if (!open)
+        return err_set(err, -ENOMEM, "out of memory for a reader");
+    open->io = reader->io;
+    open->queue = reader->queue;
+    if (!dataset_is_compressed(shards->dataset))
+        return 0;
+    int status = seekable_io_open(reader->io, 1, &open->seekable_io, err);
+    if (status)
+        return status;
+    open->io = open->seekable_io;
+    return open->io->ops->queue_open(open->io, 1, &open->queue, err);
 }
 
 static void shards_reader_close(struct source_reader *reader)
 {
-    if (!reader->state)
+    struct open_shard *open = reader->state;
+    if (!open)
         return;
-    close_shard(reader, reader->state);
-    free(reader->state);
+    close_shard(open);
+    if (open->seekable_io && open->queue != reader->queue)
+        open->io->ops->queue_close(open->queue);
+    io_close(open->seekable_io);
+    free(open);
 }
 
 const struct source_ops source_shards_ops = {

@@ -8,6 +8,7 @@
 #include "base/json/jsonx_writer.h"
 #include "io/file_util.h"
 #include "io/local/page_cache.h"
+#include "io/zstd/seekable_io.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -35,6 +36,22 @@ uint64_t dataset_file_bytes(const struct dataset *dataset)
     for (uint64_t i = 0; i < dataset->shards_count; i++)
         bytes += dataset->shards[i].file_bytes;
     return bytes;
+}
+
+uint64_t dataset_uncompressed_bytes(const struct dataset *dataset)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        bytes += dataset->shards[i].uncompressed_bytes;
+    return bytes;
+}
+
+bool dataset_is_compressed(const struct dataset *dataset)
+{
+    for (uint64_t i = 0; i < dataset->shards_count; i++)
+        if (seekable_io_is_name(dataset->shards[i].url))
+            return true;
+    return false;
 }
 
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes)
@@ -194,6 +211,8 @@ static void write_shards(struct jsonx_writer *json, const struct dataset *datase
         jsonx_write_string(json, "url", shard->url);
         jsonx_write_u64(json, "nsamples", shard->samples);
         jsonx_write_u64(json, "filesize", shard->file_bytes);
+        if (seekable_io_is_name(shard->url))
+            jsonx_write_u64(json, "uncompressed_bytes", shard->uncompressed_bytes);
         jsonx_write_hex64(json, "xxh3", shard->xxh3);
         jsonx_write_string(json, "index_crc32c", crc);
         if (shard->index_offset > 0)

@@ -35,13 +35,15 @@ struct url_list;
 
 struct dataset_shard {
     char *url; /* as listed: relative to dataset.json's folder, or a URL */
-    uint64_t samples, file_bytes;
-    uint64_t xxh3;
-    bool lacks_xxh3; /* true for other tools' lists, and without a list */
+    uint64_t samples;
+    uint64_t file_bytes, xxh3;   /* of the file as it is stored */
+    uint64_t uncompressed_bytes; /* file_bytes unless it is compressed */
+    bool lacks_xxh3;             /* true for other tools' lists, and without a list */
     /* Only the intact samples of a damaged tar count (struct shard_open_options). */
     bool is_partial;
     uint32_t index_crc32c; /* identity_crc32c of struct shard */
-    uint64_t index_offset; /* where its index begins; 0: unknown, or a plain tar */
+    /* where its index begins, before compression; 0: unknown, or a plain tar */
+    uint64_t index_offset;
     uint64_t first_sample; /* number of its first sample in the dataset */
     uint64_t last_tokens;  /* text: tokens of its last member; all others are full; 0: unknown */
 };
@@ -100,8 +102,8 @@ uint64_t dataset_locate(const struct dataset *dataset, uint64_t sample,
 int dataset_shard_path(const struct dataset *dataset, uint64_t shard, char *path, struct err *err);
 /* Opens a shard, with one exact read if its index_offset is listed, and checks that its samples,
  * index CRC and index_offset are those of the list. If it is_partial, opens the intact samples
- * again, without reports. Blocks. -EBADMSG: shard and list differ; also returns errors of
- * shard_open. */
+ * again, without reports. io: a seekable_io.h if dataset_is_compressed. Blocks. -EBADMSG: shard and
+ * list differ; also returns errors of shard_open. */
 int dataset_open_shard(struct io *io, const struct dataset *dataset, uint64_t shard,
                        struct shard **ret_shard, struct err *err);
 
@@ -110,7 +112,11 @@ int dataset_open_shard(struct io *io, const struct dataset *dataset, uint64_t sh
  * page_cache_drop. */
 int dataset_drop_cache(struct io *io, const char *path, struct err *err);
 
-uint64_t dataset_file_bytes(const struct dataset *dataset); /* of all shards; below 2^63 */
+/* Of all shards, as they are stored and before compression; below 2^63. */
+uint64_t dataset_file_bytes(const struct dataset *dataset);
+uint64_t dataset_uncompressed_bytes(const struct dataset *dataset);
+/* Whether a shard may be compressed: its shards are then opened through seekable_io.h. */
+bool dataset_is_compressed(const struct dataset *dataset);
 
 /* name: not NUL-terminated. */
 bool dataset_has_field(const struct dataset *dataset, const char *name, size_t name_bytes);

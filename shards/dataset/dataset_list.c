@@ -3,6 +3,8 @@
  */
 #include "shards/dataset/dataset_list.h"
 
+#include "io/zstd/seekable_io.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -113,11 +115,14 @@ static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, b
     struct dataset_shard *entry = &dataset->shards[number];
     struct shard *shard = NULL;
     char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
     int status = dataset_shard_path(dataset, number, path, err);
     if (!status)
         status = open_shard(io, dataset, path, options, &shard, err);
+    if (!status)
+        status = io->names->stat(io, path, &info, err);
     if (status)
-        return status;
+        goto out;
     if (check_counts && !shard->is_partial && shard->trailer.samples != entry->samples) {
         status = err_set(err, -EBADMSG, "the shard's sample count differs from its list");
         err_at(err, path, ERR_NO_OFFSET);
@@ -127,7 +132,8 @@ static int scan_shard(struct io *io, struct dataset *dataset, uint64_t number, b
         goto out;
     }
     entry->samples = shard->trailer.samples;
-    entry->file_bytes = shard->trailer.file_bytes;
+    entry->file_bytes = info.size_bytes;
+    entry->uncompressed_bytes = shard->trailer.file_bytes;
     entry->index_crc32c = shard->identity_crc32c;
     entry->index_offset = shard->is_plain_tar ? 0 : shard->trailer.index_offset;
     entry->is_partial = shard->is_partial;
@@ -160,14 +166,17 @@ static int check_salvaged(struct io *io, const struct dataset *dataset, struct e
 int dataset_list_scan(struct io *io, struct dataset *dataset, bool check_counts,
                       const struct dataset_scan_options *options, struct err *err)
 {
+    struct io *shards_io;
     uint64_t total_bytes = 0;
+    int status = seekable_io_open(io, 1, &shards_io, err);
+    if (status)
+        return status;
     dataset->samples = 0;
-    for (uint64_t i = 0; i < dataset->shards_count; i++) {
-        int status = scan_shard(io, dataset, i, check_counts, options, &total_bytes, err);
-        if (status)
-            return status;
-    }
-    int status = check_salvaged(io, dataset, err);
+    for (uint64_t i = 0; i < dataset->shards_count && !status; i++)
+        status = scan_shard(shards_io, dataset, i, check_counts, options, &total_bytes, err);
+    if (!status)
+        status = check_salvaged(shards_io, dataset, err);
+    io_close(shards_io);
     if (status)
         return status;
     dataset->mean_sample_bytes = dataset->samples ? total_bytes / dataset->samples : 0;

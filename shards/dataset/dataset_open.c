@@ -94,12 +94,12 @@ static int load_index_offset(const struct dataset *dataset, const struct json_t 
     int status = get_number(dataset, entry, "index_offset", DATASET_SHARD_BYTES_MAX, &offset, err);
     if (status)
         return status;
-    if (!shard_index_offset_is_plausible(offset, shard->file_bytes)) {
+    if (!shard_index_offset_is_plausible(offset, shard->uncompressed_bytes)) {
         bad_dataset(dataset, err, "bad offset in dataset.json");
         err_expected(err,
                      "\"index_offset\" that is a multiple of 512 from 1024 on, within the last "
                      "1 GiB of the shard's %" PRIu64 " bytes",
-                     shard->file_bytes);
+                     shard->uncompressed_bytes);
         err_found(err, "%" PRIu64, offset);
         err_advise(err, "the file was damaged or edited: convert the dataset again");
         return -EBADMSG;
@@ -114,6 +114,10 @@ static int load_native_shard_keys(const struct dataset *dataset, const struct js
     uint64_t crc;
     int status =
         get_number(dataset, entry, "filesize", DATASET_SHARD_BYTES_MAX, &shard->file_bytes, err);
+    shard->uncompressed_bytes = shard->file_bytes;
+    if (!status && jsonx_get(entry, "uncompressed_bytes"))
+        status = get_number(dataset, entry, "uncompressed_bytes", DATASET_SHARD_BYTES_MAX,
+                            &shard->uncompressed_bytes, err);
     if (!status)
         status = get_hex(dataset, entry, "xxh3", 16, &shard->xxh3, err);
     if (!status)
@@ -374,7 +378,7 @@ static int detect_shard(struct io *io, const char *path, bool *ret_is_shard, str
     struct io_file *file = NULL;
     struct io_queue *queue = NULL;
     char first = '{';
-    *ret_is_shard = str_ends_with(path, ".tar");
+    *ret_is_shard = str_ends_with(path, ".tar") || str_ends_with(path, ".tar.zst");
     if (*ret_is_shard || str_ends_with(path, ".json"))
         return 0;
     int status = io->ops->file_open(io, path, &file, err);

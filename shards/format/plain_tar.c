@@ -170,7 +170,10 @@ static void explain_first_block(struct tar_walk *walk)
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (memcmp(head, formats[i].magic, strlen(formats[i].magic)) == 0) {
             err_found(walk->err, "%s data", formats[i].name);
-            err_advise(walk->err, "decompress it first");
+            err_advise(walk->err,
+                       "`millrace convert dataset %.300s SHARDS` reads it; a .tar.zst "
+                       "needs a seek table, as --zstd writes, to be read in place",
+                       walk->path);
         }
     }
 }

@@ -62,8 +62,9 @@ int shard_reindex(struct io *io, const char *path, const struct plain_tar_option
                   struct err *err);
 
 struct shard_summary {
-    /* field_bytes: without tar headers and padding. */
-    uint64_t samples, file_bytes, field_bytes, index_offset;
+    /* uncompressed_bytes: file_bytes unless compressed; field_bytes: without tar headers and
+     * padding. */
+    uint64_t samples, file_bytes, uncompressed_bytes, field_bytes, index_offset;
     uint64_t xxh3;
     uint32_t index_crc32c;
 };
@@ -76,6 +77,11 @@ int shard_writer_open(struct io *io, const char *path, bool replace,
  * the shard finalizes the file. path: for messages. */
 int shard_writer_open_in(struct io *io, struct io_transaction *transaction, const char *name,
                          const char *path, struct shard_writer **ret_writer, struct err *err);
+/* Compresses the shard in zstd's seekable format (io/zstd/frame_writer.h), with the index as its
+ * tail. Call it before the first sample. level, threads: as in struct frame_writer_options. The
+ * shard is read through seekable_io.h, where it is the same as an uncompressed one. */
+int shard_writer_compress(struct shard_writer *writer, int level, unsigned threads,
+                          struct err *err);
 /* A sample is a key, then its fields in byte order of their extensions. Data is copied. */
 int shard_writer_begin_sample(struct shard_writer *writer, const char *key, struct err *err);
 int shard_writer_add_field(struct shard_writer *writer, const char *extension, const void *data,
@@ -88,8 +94,8 @@ int shard_writer_add_raw_image(struct shard_writer *writer, const char *extensio
  * shard_index_builder_add_number. */
 int shard_writer_add_number(struct shard_writer *writer, const char *name, double value,
                             struct err *err);
-/* Returns the size that the shard would have if committed now, with an estimated index; for
- * deciding when to start the next shard. */
+/* Returns the size, before compression, that the shard would have if committed now, with an
+ * estimated index; for deciding when to start the next shard. */
 uint64_t shard_writer_bytes(const struct shard_writer *writer);
 uint64_t shard_writer_samples(const struct shard_writer *writer);
 /* Writes the end of the archive, index and trailer, and commits the shard. Frees the writer, even

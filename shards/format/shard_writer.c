@@ -1,15 +1,13 @@
 /*
  * shard_writer — see shard.h.
- *
- * One of two buffers fills while the other is written. For direct I/O, writes are BUFFER_BYTES
- * long and aligned; the last one is padded to IO_ALIGN_BYTES, and finalizing truncates it.
  */
 #include "shards/format/shard.h"
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "base/hash.h"
 #include "io/file_util.h"
+#include "io/file_writer.h"
+#include "io/zstd/frame_writer.h"
 #include "shards/format/tar.h"
 
 #include <errno.h>
@@ -18,24 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 1 << 20, BUFFERS_COUNT = 2 };
-
-static_assert(BUFFER_BYTES % IO_ALIGN_BYTES == 0, "writes are aligned");
-
 struct shard_writer {
     struct io *io;
     struct io_transaction *transaction;
     bool is_borrowed; /* the caller's transaction, of a folder */
     struct io_file *file;
-    struct io_queue *queue;
+    struct file_writer *output;
+    struct frame_writer *frames; /* NULL: not compressed */
     struct shard_index_builder *builder;
-    struct hash_stream *hash;
-    uint8_t *buffers[BUFFERS_COUNT];
-    struct io_request requests[BUFFERS_COUNT];
-    bool in_flight[BUFFERS_COUNT];
-    unsigned current;
-    size_t filled_bytes;
-    uint64_t offset;
+    uint64_t offset; /* in the uncompressed shard */
     uint64_t field_bytes, index_bytes_estimate;
     struct str scratch; /* a header, later the index */
     char path[IO_PATH_BYTES_MAX];
@@ -58,16 +47,7 @@ static int open_writer(struct io *io, struct io_transaction *folder, const char 
         status = io_long_path_error("", path, err);
         goto out;
     }
-    writer->hash = hash_stream_open();
-    for (int i = 0; i < BUFFERS_COUNT; i++)
-        writer->buffers[i] = aligned_alloc(IO_ALIGN_BYTES, BUFFER_BYTES);
-    if (!writer->hash || !writer->buffers[0] || !writer->buffers[1]) {
-        status = err_set(err, -ENOMEM, "out of memory for a shard writer's buffers");
-        goto out;
-    }
     status = shard_index_builder_open(&writer->builder, err);
-    if (!status)
-        status = io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err);
     struct io_transaction_options options = {
         .path = writer->path, .single_file = true, .replace = replace};
     writer->is_borrowed = folder != NULL;
@@ -76,6 +56,8 @@ static int open_writer(struct io *io, struct io_transaction *folder, const char 
         status = io->transactions->begin(io, &options, &writer->transaction, err);
     if (!status)
         status = io->transactions->create(writer->transaction, name, 0, &writer->file, err);
+    if (!status)
+        status = file_writer_open(io, writer->file, writer->path, &writer->output, err);
 out:
     if (status)
         shard_writer_abort(writer);
@@ -96,69 +78,26 @@ int shard_writer_open_in(struct io *io, struct io_transaction *transaction, cons
     return open_writer(io, transaction, name, path, false, ret_writer, err);
 }
 
-static int wait_for_buffer(struct shard_writer *writer, unsigned buffer, struct err *err)
+static int write_stored(void *context, const void *data, size_t bytes, struct err *err)
 {
-    while (writer->in_flight[buffer]) {
-        struct io_request *done = NULL;
-        int count = writer->io->ops->reap(writer->queue, &done, 1, 1, IO_FOREVER);
-        if (count < 0 || (done && done->result < 0)) {
-            int status = count < 0 ? count : (int)done->result;
-            err_errno(err, status, "could not write");
-            err_at(err, writer->path, done ? (int64_t)done->offset : ERR_NO_OFFSET);
-            return status;
-        }
-        if (done)
-            writer->in_flight[done - writer->requests] = false;
-    }
-    return 0;
+    struct shard_writer *writer = context;
+    return file_writer_append(writer->output, data, bytes, err);
 }
 
-static int submit_buffer(struct shard_writer *writer, size_t bytes, struct err *err)
+int shard_writer_compress(struct shard_writer *writer, int level, unsigned threads, struct err *err)
 {
-    unsigned buffer = writer->current;
-    struct io_request *request = &writer->requests[buffer];
-    *request = (struct io_request){.kind = IO_WRITE,
-                                   .file = writer->file,
-                                   .offset = writer->offset - writer->filled_bytes,
-                                   .data = writer->buffers[buffer],
-                                   .bytes = bytes};
-    int taken = writer->io->ops->submit(writer->queue, &request, 1);
-    if (taken < 0) {
-        err_errno(err, taken, "could not write");
-        err_at(err, writer->path, (int64_t)request->offset);
-        return taken;
-    }
-    assert(taken == 1); /* the queue has one slot per buffer */
-    writer->in_flight[buffer] = true;
-    writer->current = (buffer + 1) % BUFFERS_COUNT;
-    writer->filled_bytes = 0;
-    return wait_for_buffer(writer, writer->current, err);
+    const struct frame_writer_options options = {
+        .level = level, .threads = threads, .write = write_stored, .context = writer};
+    assert(writer->offset == 0);
+    return frame_writer_open(&options, &writer->frames, err);
 }
 
-/* data: NULL appends zeros. */
+/* Appends bytes of the archive or the tail. data: NULL appends zeros. */
 static int append(struct shard_writer *writer, const void *data, uint64_t bytes, struct err *err)
 {
-    const uint8_t *from = data;
-    while (bytes > 0) {
-        size_t piece = (size_t)bytes_min(bytes, BUFFER_BYTES - writer->filled_bytes);
-        uint8_t *to = writer->buffers[writer->current] + writer->filled_bytes;
-        if (from) {
-            memcpy(to, from, piece);
-            from += piece;
-        } else {
-            memset(to, 0, piece);
-        }
-        hash_stream_update(writer->hash, to, piece);
-        writer->filled_bytes += piece;
-        writer->offset += piece;
-        bytes -= piece;
-        if (writer->filled_bytes == BUFFER_BYTES) {
-            int status = submit_buffer(writer, BUFFER_BYTES, err);
-            if (status)
-                return status;
-        }
-    }
-    return 0;
+    writer->offset += bytes;
+    return writer->frames ? frame_writer_add(writer->frames, data, bytes, err)
+                          : file_writer_append(writer->output, data, bytes, err);
 }
 
 static int append_padding(struct shard_writer *writer, struct err *err)
@@ -198,7 +137,9 @@ int shard_writer_begin_sample(struct shard_writer *writer, const char *key, stru
             writer, err, "bad key of a sample", key,
             "a relative path without \"..\" and control characters, no dot in its last "
             "part");
-    int status = shard_index_builder_begin_sample(writer->builder, key, err);
+    int status = writer->frames ? frame_writer_end_record(writer->frames, err) : 0;
+    if (!status)
+        status = shard_index_builder_begin_sample(writer->builder, key, err);
     if (status)
         return status;
     strcpy(writer->key, key);
@@ -285,47 +226,56 @@ static int encode_index(struct shard_writer *writer, bool with_crcs, uint32_t *r
     return status;
 }
 
-static int append_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
+/* Encodes index and trailer, the tail of a shard, into scratch. */
+static int encode_tail(struct shard_writer *writer, struct shard_trailer *trailer, struct err *err)
 {
-    trailer->archive_end = writer->offset;
-    int status = append(writer, NULL, TAR_END_BYTES, err);
-    if (status)
-        return status;
-    trailer->index_offset = writer->offset;
-    status = encode_index(writer, true, &trailer->fields, &trailer->index_crc32c, err);
+    uint8_t bytes[SHARD_TRAILER_BYTES];
+    int status = encode_index(writer, true, &trailer->fields, &trailer->index_crc32c, err);
     if (status)
         return status;
     trailer->index_bytes = writer->scratch.bytes;
-    status = append(writer, writer->scratch.data, writer->scratch.bytes, err);
-    if (!status)
-        status = append_padding(writer, err);
-    if (status)
-        return status;
+    uint64_t padded_bytes = bytes_round_up(trailer->index_bytes, TAR_BLOCK_BYTES);
+    trailer->index_offset = writer->offset;
+    trailer->archive_end = writer->offset - TAR_END_BYTES;
+    trailer->file_bytes = trailer->index_offset + padded_bytes + SHARD_TRAILER_BYTES;
     trailer->version = SHARD_VERSION;
     trailer->flags = shard_index_builder_flags(writer->builder);
     trailer->samples = shard_index_builder_samples(writer->builder);
-    trailer->file_bytes = writer->offset + SHARD_TRAILER_BYTES;
-    uint8_t bytes[SHARD_TRAILER_BYTES];
     shard_trailer_encode(trailer, bytes);
-    return append(writer, bytes, sizeof bytes, err);
+    str_add_fill(&writer->scratch, 0, padded_bytes - trailer->index_bytes);
+    str_add(&writer->scratch, bytes, sizeof bytes);
+    return str_status(&writer->scratch) ? err_set(err, -ENOMEM, "out of memory for an index") : 0;
 }
 
-static int flush_and_commit(struct shard_writer *writer, struct err *err)
+static int append_archive_end(struct shard_writer *writer, struct err *err)
 {
+    int status = writer->frames ? frame_writer_end_frame(writer->frames, err) : 0;
+    return status ? status : append(writer, NULL, TAR_END_BYTES, err);
+}
+
+/* tail: NULL for a plain tar. Completes ret_summary. */
+static int finish_and_commit(struct shard_writer *writer, const struct str *tail,
+                             struct shard_summary *ret_summary, struct err *err)
+{
+    ret_summary->uncompressed_bytes = writer->offset + (tail ? tail->bytes : 0);
     int status = 0;
-    if (writer->filled_bytes > 0) {
-        size_t padded = bytes_round_up(writer->filled_bytes, IO_ALIGN_BYTES);
-        memset(writer->buffers[writer->current] + writer->filled_bytes, 0,
-               padded - writer->filled_bytes);
-        status = submit_buffer(writer, padded, err);
-    }
-    for (unsigned i = 0; i < BUFFERS_COUNT && !status; i++)
-        status = wait_for_buffer(writer, i, err);
-    if (!status) {
-        struct io_file *file = writer->file;
-        writer->file = NULL;
-        status = writer->io->transactions->finalize(writer->transaction, file, writer->offset, err);
-    }
+    if (writer->frames)
+        status = frame_writer_finish(writer->frames, tail ? tail->data : NULL,
+                                     tail ? tail->bytes : 0, err);
+    else if (tail)
+        status = append(writer, tail->data, tail->bytes, err);
+    if (!status)
+        status = file_writer_finish(writer->output, err);
+    if (status)
+        return status;
+    struct io_file *file = writer->file;
+    writer->file = NULL;
+    ret_summary->samples = shard_index_builder_samples(writer->builder);
+    ret_summary->file_bytes = file_writer_bytes(writer->output);
+    ret_summary->field_bytes = writer->field_bytes;
+    ret_summary->xxh3 = file_writer_xxh3(writer->output);
+    status =
+        writer->io->transactions->finalize(writer->transaction, file, ret_summary->file_bytes, err);
     if (!status && !writer->is_borrowed) {
         struct io_transaction *transaction = writer->transaction;
         writer->transaction = NULL;
@@ -338,18 +288,16 @@ int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_s
                         struct err *err)
 {
     struct shard_trailer trailer = {0};
-    int status = append_tail(writer, &trailer, err);
+    struct shard_summary summary = {0};
+    int status = append_archive_end(writer, err);
     if (!status)
-        status = flush_and_commit(writer, err);
+        status = encode_tail(writer, &trailer, err);
     if (!status)
-        *ret_summary = (struct shard_summary){
-            .samples = trailer.samples,
-            .file_bytes = trailer.file_bytes,
-            .field_bytes = writer->field_bytes,
-            .index_offset = trailer.index_offset,
-            .xxh3 = hash_stream_64(writer->hash),
-            .index_crc32c = trailer.index_crc32c,
-        };
+        status = finish_and_commit(writer, &writer->scratch, &summary, err);
+    summary.index_offset = trailer.index_offset;
+    summary.index_crc32c = trailer.index_crc32c;
+    if (!status)
+        *ret_summary = summary;
     shard_writer_abort(writer);
     return status;
 }
@@ -357,20 +305,15 @@ int shard_writer_commit(struct shard_writer *writer, struct shard_summary *ret_s
 int shard_writer_commit_plain(struct shard_writer *writer, struct shard_summary *ret_summary,
                               struct err *err)
 {
-    uint32_t fields, crc = 0;
-    int status = append(writer, NULL, TAR_END_BYTES, err);
+    struct shard_summary summary = {0};
+    uint32_t fields;
+    int status = append_archive_end(writer, err);
     if (!status)
-        status = encode_index(writer, false, &fields, &crc, err);
+        status = encode_index(writer, false, &fields, &summary.index_crc32c, err);
     if (!status)
-        status = flush_and_commit(writer, err);
+        status = finish_and_commit(writer, NULL, &summary, err);
     if (!status)
-        *ret_summary = (struct shard_summary){
-            .samples = shard_index_builder_samples(writer->builder),
-            .file_bytes = writer->offset,
-            .field_bytes = writer->field_bytes,
-            .xxh3 = hash_stream_64(writer->hash),
-            .index_crc32c = crc,
-        };
+        *ret_summary = summary;
     shard_writer_abort(writer);
     return status;
 }
@@ -379,14 +322,11 @@ void shard_writer_abort(struct shard_writer *writer)
 {
     if (!writer)
         return;
-    if (writer->queue)
-        writer->io->ops->queue_close(writer->queue);
+    frame_writer_close(writer->frames);
+    file_writer_close(writer->output);
     if (writer->transaction && !writer->is_borrowed)
         writer->io->transactions->abort(writer->transaction);
     shard_index_builder_close(writer->builder);
-    hash_stream_close(writer->hash);
-    for (int i = 0; i < BUFFERS_COUNT; i++)
-        free(writer->buffers[i]);
     str_deinit(&writer->scratch);
     free(writer);
 }

@@ -29,6 +29,7 @@ void verification_close(struct verification *v)
     hash_stream_close(v->stream.hash);
     free(v->stream.buffer);
     shard_close(v->stream.shard);
+    io_close(v->io);
     str_deinit(&v->member);
 }
 
@@ -80,6 +81,37 @@ int verification_read(struct verification *v, uint64_t offset, void *data, uint6
         bytes -= piece;
     }
     return 0;
+}
+
+int verification_hash_stored(struct verification *v, uint64_t *ret_xxh3, uint64_t *ret_bytes)
+{
+    struct io *io = v->stored_io;
+    struct io_file *file = NULL;
+    struct io_queue *queue = NULL;
+    struct hash_stream *hash = hash_stream_open();
+    uint8_t *buffer = v->stream.buffer;
+    uint64_t bytes = 0;
+    int status = hash ? io->ops->file_open(io, v->path, &file, v->err)
+                      : err_set(v->err, -ENOMEM, "out of memory for verifying");
+    if (!status)
+        status = io->ops->queue_open(io, 1, &queue, v->err);
+    for (uint64_t at = 0; !status && at < (bytes = io->ops->file_size(file));) {
+        size_t piece = bytes_min(VERIFY_BUFFER_BYTES, bytes - at);
+        status = io_read_exact(queue, io, file, v->path, at, buffer, piece, v->err);
+        if (!status)
+            hash_stream_update(hash, buffer, piece);
+        at += piece;
+    }
+    if (!status) {
+        *ret_xxh3 = hash_stream_64(hash);
+        *ret_bytes = bytes;
+    }
+    if (queue)
+        io->ops->queue_close(queue);
+    if (file)
+        io->ops->file_close(file);
+    hash_stream_close(hash);
+    return status;
 }
 
 int verification_check_zeros(struct verification *v, const char *key, uint64_t offset, uint64_t end)

@@ -20,7 +20,8 @@ struct verify_stream {
 };
 
 struct verification {
-    struct io *io;
+    struct io *io;        /* reads the shard's content (seekable_io.h) */
+    struct io *stored_io; /* reads the shard as it is stored */
     const struct verify_options *options;
     struct verify_result *result;
     struct err *err; /* failures of the verification itself */
@@ -39,6 +40,8 @@ int verification_open(struct verification *v);
 void verification_close(struct verification *v);
 /* Reads bytes at offset. Offsets must not decrease. data: NULL skips to the end of the range. */
 int verification_read(struct verification *v, uint64_t offset, void *data, uint64_t bytes);
+/* Hashes the file as it is stored, which overwrites the buffer. */
+int verification_hash_stored(struct verification *v, uint64_t *ret_xxh3, uint64_t *ret_bytes);
 /* Reports nonzero padding in [offset, end). */
 int verification_check_zeros(struct verification *v, const char *key, uint64_t offset,
                              uint64_t end);

@@ -4,6 +4,7 @@
 #include "shards/verify/verify.h"
 
 #include "base/hash.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/verify/verification.h"
 
 #include <errno.h>
@@ -27,15 +28,22 @@ static int check_tail(struct verification *v, const struct dataset_shard *expect
     at = v->stream.buffer_offset + v->stream.buffer_bytes;
     if (!status && at < v->stream.file_bytes)
         status = verification_read(v, at, NULL, v->stream.file_bytes - at);
+    uint64_t xxh3 = hash_stream_64(v->stream.hash), file_bytes = v->stream.file_bytes;
+    bool is_compressed = seekable_io_is_name(v->path);
+    if (!status && expected && is_compressed)
+        status = verification_hash_stored(v, &xxh3, &file_bytes);
     if (status || !expected)
         return status;
-    uint64_t xxh3 = hash_stream_64(v->stream.hash);
     if (!expected->lacks_xxh3 && xxh3 != expected->xxh3)
         verification_report_checksum_mismatch(
             v, "", 0, "XXH3 of the shard differs from dataset.json", 16, expected->xxh3, xxh3);
-    if (v->stream.file_bytes != expected->file_bytes)
+    if (file_bytes != expected->file_bytes)
         verification_report_mismatch(v, "", 0, "size of the shard differs from dataset.json",
-                                     expected->file_bytes, v->stream.file_bytes);
+                                     expected->file_bytes, file_bytes);
+    if (is_compressed && v->stream.file_bytes != expected->uncompressed_bytes)
+        verification_report_mismatch(v, "", 0,
+                                     "uncompressed size of the shard differs from dataset.json",
+                                     expected->uncompressed_bytes, v->stream.file_bytes);
     if (trailer->samples != expected->samples)
         verification_report_mismatch(v, "", 0, "the shard's sample count differs from dataset.json",
                                      expected->samples, trailer->samples);
@@ -202,25 +210,10 @@ static bool is_shard_error(int status)
     return status == -EBADMSG || status == -ENOENT || status == -ENODATA || status == -EISDIR;
 }
 
-static int verify_open_shard(struct verification *v, const struct dataset *dataset,
-                             const struct dataset_shard *expected)
+static int verify_contents(struct verification *v, const struct dataset *dataset,
+                           const struct dataset_shard *expected)
 {
-    const struct shard_open_options options = {.index_offset =
-                                                   expected ? expected->index_offset : 0};
-    struct err err;
-    v->result->shards_count++;
-    int status = shard_open_with(v->io, v->path, &options, &v->stream.shard, &err);
-    if (is_shard_error(status)) {
-        verification_report(v, VERIFY_ARCHIVE, "", &err);
-        return 0;
-    }
-    if (status) {
-        if (v->err)
-            *v->err = err;
-        return status;
-    }
-    v->result->samples_count += v->stream.shard->trailer.samples;
-    status = verification_open(v);
+    int status = verification_open(v);
     if (!status)
         status = verify_archive(v);
     if (!status)
@@ -230,14 +223,39 @@ static int verify_open_shard(struct verification *v, const struct dataset *datas
     return status ? status : check_keys(v);
 }
 
+static int verify_open_shard(struct verification *v, const struct dataset *dataset,
+                             const struct dataset_shard *expected)
+{
+    const struct shard_open_options options = {.index_offset =
+                                                   expected ? expected->index_offset : 0};
+    struct err err, *caller_err = v->err;
+    v->result->shards_count++;
+    v->err = &err;
+    int status = seekable_io_open(v->stored_io, 1, &v->io, &err);
+    if (!status)
+        status = shard_open_with(v->io, v->path, &options, &v->stream.shard, &err);
+    bool is_damaged = is_shard_error(status);
+    if (!status) {
+        v->result->samples_count += v->stream.shard->trailer.samples;
+        status = verify_contents(v, dataset, expected);
+        is_damaged = status == -EBADMSG; /* the rest of the compressed shard cannot be read */
+    }
+    v->err = caller_err;
+    if (is_damaged)
+        verification_report(v, VERIFY_ARCHIVE, "", &err);
+    else if (status && caller_err)
+        *caller_err = err;
+    return is_damaged ? 0 : status;
+}
+
 int verify_shard(struct io *io, const char *path, const struct dataset_shard *expected,
                  const struct verify_options *options, struct verify_result *result,
                  struct err *err)
 {
     struct verification v = {
-        .io = io, .options = options, .result = result, .err = err, .path = path};
+        .stored_io = io, .options = options, .result = result, .err = err, .path = path};
     struct io_stat info;
-    v.bytes_total = expected                                 ? expected->file_bytes
+    v.bytes_total = expected                                 ? expected->uncompressed_bytes
                     : io->names->stat(io, path, &info, NULL) ? 0
                                                              : info.size_bytes;
     int status = verify_open_shard(&v, NULL, expected);
@@ -249,11 +267,11 @@ int verify_dataset(struct io *io, const struct dataset *dataset,
                    const struct verify_options *options, struct verify_result *result,
                    struct err *err)
 {
-    uint64_t bytes_total = dataset_file_bytes(dataset), bytes_before = 0;
+    uint64_t bytes_total = dataset_uncompressed_bytes(dataset), bytes_before = 0;
     for (uint64_t i = 0; i < dataset->shards_count; i++) {
         char path[IO_PATH_BYTES_MAX];
         struct verification v = {
-            .io = io, .options = options, .result = result, .err = err, .path = path};
+            .stored_io = io, .options = options, .result = result, .err = err, .path = path};
         v.bytes_total = bytes_total;
         v.bytes_before = bytes_before;
         int status = dataset_shard_path(dataset, i, path, err);
@@ -262,7 +280,7 @@ int verify_dataset(struct io *io, const struct dataset *dataset,
         verification_close(&v);
         if (status)
             return status;
-        bytes_before += dataset->shards[i].file_bytes;
+        bytes_before += dataset->shards[i].uncompressed_bytes;
     }
     return 0;
 }

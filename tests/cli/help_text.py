@@ -22,7 +22,7 @@ class Option:
 
     def __str__(self):
         letter = f'-{self.letter}, ' if self.letter else ''
-        value = f' {self.value}' if self.value else ''
+        value = f' {self.value}' if self.value and not self.value.startswith('[') else self.value
         return f'{letter}--{self.name}{value} {self.phrase}'
 
 
@@ -30,9 +30,9 @@ def options(program, verb):
     section = run(program, *verb.split(), '--help').split('\noptions:\n')[1].split('\n\nexamples:\n')[0]
     options_found = []
     for item in re.split(r'\n(?=  (?:-\w, |    )--)', section):
-        match = re.match(r'\s*(?:-(\w), )?--([a-z-]+)(?: (\S+))?(?:  +|\n +)(.*)', item, re.S)
+        match = re.match(r'\s*(?:-(\w), )?--([a-z-]+)(?: (\S+)|(\[=\S+\]))?(?:  +|\n +)(.*)', item, re.S)
         assert match, item
-        options_found.append(Option(match[1], match[2], match[3] or '', ' '.join(match[4].split())))
+        options_found.append(Option(match[1], match[2], match[3] or match[4] or '', ' '.join(match[5].split())))
     assert len(options_found) >= 4, section
     return options_found
 

@@ -117,6 +117,8 @@ archives_and_records_resume() {
   check litdata chunks
   millrace convert dataset tars shards --quiet >/dev/null
   check shards shards --jpeg keep
+  millrace convert dataset tars compressed --zstd --quiet >/dev/null
+  check zstd compressed --jpeg keep --zstd=1
 }
 arrays_resume() {
   check npy npy
