@@ -7,6 +7,7 @@
 #include "image/formats/webp.h"
 #include "image/jpeg/jpeg.h"
 #include "image/jpeg/jpeg_tile.h"
+#include "image/kernels/augment_ops.h"
 #include "image/pipeline/render.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ struct image_pipeline {
     struct jpeg_decoder *jpeg;
     struct pixels_decoder *pixels; /* other kinds than JPEG */
     struct renderer renderer;
-    enum image_kind kind;             /* of the last image */
+    enum image_kind kind;             /* of the last image or follower */
     struct image_geometry geometry;   /* of the last image run */
     struct pixels_memory whole_image; /* result of image_pipeline_decode_whole */
     uint8_t *augment_scratch;         /* as large as the target */
@@ -154,6 +155,44 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
     if (!status)
         augment(pipeline, rgb, stride_bytes);
+    return status;
+}
+
+/* ---- Pictures that belong to an image. ---- */
+
+static int wrong_size(const struct image_geometry *geometry, const struct image *image,
+                      uint32_t width, uint32_t height, const char *path, struct err *err)
+{
+    err_set(err, -EBADMSG, "the %s has another size than the image that it follows",
+            image_kind_name(image->kind));
+    err_at(err, path, 0);
+    err_expected(err, "%" PRIu32 " x %" PRIu32 " pixels, as the upright image",
+                 geometry->source_width, geometry->source_height);
+    err_found(err, "%" PRIu32 " x %" PRIu32, width, height);
+    return -EBADMSG;
+}
+
+int image_pipeline_run_follower(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                                const char *path, uint8_t *rgb, size_t stride_bytes,
+                                struct err *err)
+{
+    const struct image_geometry *geometry = &pipeline->geometry;
+    struct image image;
+    uint32_t width, height;
+    int status = read_headers(pipeline, data, bytes, path, &image, err);
+    if (status)
+        return status;
+    get_upright_size(&image, &width, &height);
+    if (width != geometry->source_width || height != geometry->source_height)
+        return wrong_size(geometry, &image, width, height, path, err);
+    struct framing framing = framing_for_crop(image.orientation, image.width, image.height,
+                                              geometry->crop, geometry->width, geometry->height);
+    status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
+    struct affine affine;
+    for (uint32_t i = 0; !status && i < geometry->steps_count; i++)
+        if (augment_find_affine(geometry->steps[i], geometry->width, geometry->height, &affine))
+            augment_apply(geometry->steps[i], rgb, geometry->width, geometry->height, stride_bytes,
+                          pipeline->augment_scratch);
     return status;
 }
 

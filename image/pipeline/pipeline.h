@@ -69,11 +69,19 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
                             const void *data, struct image_key key, uint8_t *rgb,
                             size_t stride_bytes, struct err *err);
 
+/* Like image_pipeline_run for a picture that belongs to the last image that was run, such as its
+ * depth: crops, resizes, flips and moves it like the image, and leaves out the steps that change
+ * colors. The image stays the last one. -EBADMSG: also, the upright picture has another size than
+ * the upright image. */
+int image_pipeline_run_follower(struct image_pipeline *pipeline, const void *data, size_t bytes,
+                                const char *path, uint8_t *rgb, size_t stride_bytes,
+                                struct err *err);
+
 /* Returns how the last image that was run became the target. */
 const struct image_geometry *image_pipeline_geometry(const struct image_pipeline *pipeline);
 
-/* Returns the number of harmless warnings for the last image (jpeg_decoder_warnings); 0 unless a
- * JPEG. */
+/* Returns the number of harmless warnings for the last image or follower (jpeg_decoder_warnings); 0
+ * unless a JPEG. */
 uint32_t image_pipeline_warnings(const struct image_pipeline *pipeline);
 
 /* Limits of a downscaled image. */
