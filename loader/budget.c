@@ -67,12 +67,12 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
     uint64_t items = options->batching.micro, large = 0, small = 0;
     switch (options->decode) {
     case LOADER_IMAGE:
-        large = fields_labels_offset(loader, options->fields_count);
+    case LOADER_RECORD:
+        large = fields_large_offset(loader, options->fields_count);
         break;
     case LOADER_TOKENS:
         large = sat_mul(items, ((uint64_t)options->text.block + 1) * 4);
         break;
-    case LOADER_RECORD:
     case LOADER_BYTES:
         break;
     }
@@ -85,9 +85,8 @@ static void batch_bytes(const struct loader *loader, uint64_t ret_bytes[BATCH_ME
 static uint64_t worker_memory(const struct loader *loader)
 {
     const uint64_t tokens_bytes = (uint64_t)field_tokenizers(loader) * WORKER_TOKENIZER_BYTES;
-    if (loader->options.decode != LOADER_IMAGE)
-        return WORKER_OTHER_BYTES + tokens_bytes;
-    return sat_add(WORKER_IMAGE_BYTES + tokens_bytes,
+    const uint64_t images_bytes = (uint64_t)loader_geometries(loader) * WORKER_IMAGE_BYTES;
+    return sat_add((images_bytes ? images_bytes : WORKER_OTHER_BYTES) + tokens_bytes,
                    loader_needs_picture(loader) ? loader_picture_bytes(loader) : 0);
 }
 

@@ -3,9 +3,10 @@
  *
  *     reader -> queue of items -> [workers] -> slot complete -> consumer
  *
- * Files: decode_stage.c runs the pool, item.c decodes a sample, field_decode.c one of
- * options.fields, field_numbers.c its numbers, field_json.c its JSON, field_image.c what belongs to
- * the image, substitute.c replaces a bad sample, mixup_batch.c mixes images.
+ * Files: decode_stage.c runs the pool, item.c decodes a sample, image_decode.c its images,
+ * field_decode.c another one of options.fields, field_numbers.c its numbers, field_json.c its JSON,
+ * field_image.c what belongs to an image, substitute.c replaces a bad sample, mixup_batch.c mixes
+ * images.
  *
  * The loader's mutex guards fields marked G: a worker finishes items, updates their slots and
  * takes the next items in one critical section.
@@ -43,7 +44,9 @@ struct load_worker {
     bool is_asleep;                  /* G */
     struct load_worker *next_idle;   /* G */
     struct image_pipeline *pipeline; /* LOADER_IMAGE only */
-    uint8_t *picture;                /* one target image, to be mixed or normalized */
+    /* Of fields with a geometry of their own, by number of field; NULL: there are none. */
+    struct image_pipeline **field_pipelines;
+    uint8_t *picture; /* one target image, to be mixed or normalized */
     atomic_uint_least64_t jpeg_warnings;
     struct io_queue *queue;    /* for substitutes; opened on first use */
     struct view_piece *pieces; /* for a substitute */

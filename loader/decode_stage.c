@@ -217,17 +217,13 @@ static void *worker_main(void *argument)
 
 static int init_worker(struct loader *loader, struct load_worker *worker, struct err *err)
 {
-    const struct loader_options *options = &loader->options;
     worker->loader = loader;
     worker->pieces = calloc(loader->pieces_max, sizeof *worker->pieces);
     if (!worker->pieces)
         return err_set(err, -ENOMEM, "out of memory for a worker");
-    if (options->decode != LOADER_IMAGE)
-        return 0;
-    struct image_options image = image_options_from_loader(options);
     if (loader_needs_picture(loader) && !(worker->picture = malloc(loader_picture_bytes(loader))))
         return err_set(err, -ENOMEM, "out of memory for a worker");
-    return image_pipeline_open(&image, &worker->pipeline, err);
+    return field_pipelines_open(worker, err);
 }
 
 static int open_mixup(struct loader *loader, struct err *err)
@@ -243,7 +239,7 @@ int decode_pool_open(struct loader *loader, struct err *err)
     bool is_image = loader->options.decode == LOADER_IMAGE;
     unsigned workers = loader->options.workers ? loader->options.workers : thread_pool_cpu_count();
     pool->workers_count = (uint32_t)bytes_min(workers, LOADER_WORKERS_MAX);
-    pool->group_items = is_image ? 1 : LOADER_GROUP_ITEMS_MAX;
+    pool->group_items = loader_geometries(loader) > 0 ? 1 : LOADER_GROUP_ITEMS_MAX;
     pool->workers = calloc(pool->workers_count, sizeof pool->workers[0]);
     if (!pool->workers)
         return err_set(err, -ENOMEM, "out of memory for %" PRIu32 " workers", pool->workers_count);
@@ -291,7 +287,7 @@ void decode_pool_close(struct loader *loader)
     struct decode_pool *pool = &loader->pool;
     for (uint32_t i = 0; pool->workers && i < pool->workers_count; i++) {
         struct load_worker *worker = &pool->workers[i];
-        image_pipeline_close(worker->pipeline);
+        field_pipelines_close(worker);
         if (worker->queue)
             loader->io->ops->queue_close(worker->queue);
         free(worker->pieces);

@@ -74,6 +74,7 @@ static const char *expected_kind(enum loader_field_decode decode)
     case LOADER_FIELD_TOKENS:
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_LABELS:
+    case LOADER_FIELD_IMAGE:
         break;
     }
     return "a string";

@@ -1,6 +1,6 @@
 /*
- * field_image — decodes the fields that follow the geometry of an image: labels, boxes with what
- * follows them, and keypoints (field_values.h).
+ * field_image — decodes the fields that follow the geometry of an image, except images: labels,
+ * boxes with what follows them, and keypoints (field_values.h).
  */
 #include "loader/field_values.h"
 
@@ -9,6 +9,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+/* Of the image that the field follows. */
+static const struct image_geometry *field_geometry(const struct load_worker *worker, uint32_t field)
+{
+    return image_pipeline_geometry(field_pipeline(worker, field));
+}
 
 /* ---- Labels. ---- */
 
@@ -25,10 +31,10 @@ static int wrong_size(const struct image_geometry *geometry, const struct shard 
     return -EBADMSG;
 }
 
-static int decode_png(struct load_worker *worker, const struct shard *shard,
-                      const struct view_piece *piece, struct image_mask *ret_mask, struct err *err)
+static int decode_png(struct load_worker *worker, const struct image_geometry *geometry,
+                      const struct shard *shard, const struct view_piece *piece,
+                      struct image_mask *ret_mask, struct err *err)
 {
-    const struct image_geometry *geometry = image_pipeline_geometry(worker->pipeline);
     struct image_rect region = {.width = geometry->source_width};
     struct pixels_info info;
     geometry_find_rows(geometry, &region.y, &region.height);
@@ -46,11 +52,10 @@ static int decode_png(struct load_worker *worker, const struct shard *shard,
     return status;
 }
 
-static int decode_npy(struct load_worker *worker, const struct loader_field *type,
+static int decode_npy(const struct loader_field *type, const struct image_geometry *geometry,
                       const struct shard *shard, const struct view_piece *piece,
                       struct image_mask *ret_mask, struct err *err)
 {
-    const struct image_geometry *geometry = image_pipeline_geometry(worker->pipeline);
     struct npy npy;
     int status = field_decode_array(shard, piece, &npy, err);
     if (status)
@@ -70,14 +75,16 @@ static int decode_npy(struct load_worker *worker, const struct loader_field *typ
 }
 
 static int decode_labels(struct load_worker *worker, struct load_slot *slot, uint32_t item,
-                         const struct loader_field *type, const struct shard *shard,
-                         const struct view_piece *piece, struct err *err)
+                         uint32_t number, const struct shard *shard, const struct view_piece *piece,
+                         struct err *err)
 {
+    const struct loader_field *type = &worker->loader->options.fields[number];
+    const struct image_geometry *geometry = field_geometry(worker, number);
     const struct batch_field *field = batch_field_named(&slot->batch, type->name);
     bool is_png = image_kind_of(view_data(piece), piece->want_bytes) == IMAGE_PNG;
     struct image_mask mask;
-    int status = is_png ? decode_png(worker, shard, piece, &mask, err)
-                        : decode_npy(worker, type, shard, piece, &mask, err);
+    int status = is_png ? decode_png(worker, geometry, shard, piece, &mask, err)
+                        : decode_npy(type, geometry, shard, piece, &mask, err);
     if (status)
         return status;
     if (mask.value_bytes > dtype_bytes(type->dtype)) {
@@ -86,8 +93,7 @@ static int decode_labels(struct load_worker *worker, struct load_slot *slot, uin
         err_advise(err, "request labels of type U16, I32 or I64");
         return -EBADMSG;
     }
-    geometry_sample_mask(image_pipeline_geometry(worker->pipeline), &mask,
-                         (uint8_t *)field->data + item * field->stride_bytes[0],
+    geometry_sample_mask(geometry, &mask, (uint8_t *)field->data + item * field->stride_bytes[0],
                          dtype_bytes(type->dtype));
     return 0;
 }
@@ -125,7 +131,7 @@ static int decode_boxes(struct load_worker *worker, struct load_slot *slot, uint
                         uint64_t *ret_count, struct err *err)
 {
     const struct loader_field *type = &worker->loader->options.fields[field];
-    const struct image_geometry *geometry = image_pipeline_geometry(worker->pipeline);
+    const struct image_geometry *geometry = field_geometry(worker, field);
     uint64_t kept = 0;
     double *rows;
     int status = field_read_rows(worker, type, 4, shard, piece, &rows, ret_count, err);
@@ -202,7 +208,7 @@ static int decode_keypoints(struct load_worker *worker, struct load_slot *slot, 
                             const struct view_piece *piece, struct err *err)
 {
     const struct loader_field *type = &worker->loader->options.fields[field];
-    const struct image_geometry *geometry = image_pipeline_geometry(worker->pipeline);
+    const struct image_geometry *geometry = field_geometry(worker, field);
     uint64_t count = 0;
     double *rows;
     int status = field_read_rows(worker, type, 3, shard, piece, &rows, &count, err);
@@ -229,7 +235,7 @@ int field_decode_of_image(struct load_worker *worker, struct load_slot *slot, ui
     const struct loader_field *type = &worker->loader->options.fields[field];
     switch (type->decode) {
     case LOADER_FIELD_LABELS:
-        return decode_labels(worker, slot, item, type, shard, &pieces[field], err);
+        return decode_labels(worker, slot, item, field, shard, &pieces[field], err);
     case LOADER_FIELD_BOXES:
         return decode_boxes_and_followers(worker, slot, item, field, shard, pieces, err);
     default:

@@ -59,7 +59,7 @@ static int check_path(const struct loader_field *field, struct err *err)
 {
     if (!field->path && !field->default_value)
         return 0;
-    if (field->decode == LOADER_FIELD_BYTES || field->decode == LOADER_FIELD_LABELS ||
+    if (field->decode == LOADER_FIELD_BYTES || field_is_large(field) ||
         (is_numbers(field) && !field->path)) {
         err_set(err, -EINVAL, "field \"%.80s\" has a path or a default, but is not JSON",
                 field->name);
@@ -109,73 +109,6 @@ static int check_default(const struct loader_field *field, struct err *err)
     return status;
 }
 
-/* ---- Fields that follow others. ---- */
-
-bool field_follows_boxes(const struct loader_field *field)
-{
-    return field->follows && field->decode == LOADER_FIELD_ARRAY;
-}
-
-static bool belongs_to_image(const struct loader_field *field)
-{
-    return field->decode >= LOADER_FIELD_LABELS;
-}
-
-static int wrong_follows(const struct loader_field *field, const char *advice, struct err *err)
-{
-    err_set(err, -EINVAL, "field \"%.80s\" cannot follow %s%.80s%s", field->name,
-            field->follows ? "\"" : "nothing", field->follows ? field->follows : "",
-            field->follows ? "\"" : "");
-    err_advise(err, "%s", advice);
-    return -EINVAL;
-}
-
-static int check_boxes_exist(const struct loader_options *options, const struct loader_field *field,
-                             struct err *err)
-{
-    if (field->decode == LOADER_FIELD_ARRAY && field->rank > 0)
-        for (uint32_t i = 0; i < options->fields_count; i++)
-            if (options->fields[i].decode == LOADER_FIELD_BOXES && options->fields[i].name &&
-                strcmp(options->fields[i].name, field->follows) == 0)
-                return 0;
-    return wrong_follows(field,
-                         "only labels, boxes and keypoints follow \"image\"; an array of at least "
-                         "one dimension may follow a field of boxes",
-                         err);
-}
-
-static int check_labels_dtype(const struct loader_field *field, struct err *err)
-{
-    if (field->decode != LOADER_FIELD_LABELS || field->dtype == DTYPE_U8 ||
-        field->dtype == DTYPE_U16 || field->dtype == DTYPE_I32 || field->dtype == DTYPE_I64)
-        return 0;
-    err_set(err, -EINVAL, "field \"%.80s\" cannot be labels of that type", field->name);
-    err_expected(err, "U8, U16, I32 or I64");
-    err_found(err, "%s", dtype_name(field->dtype));
-    err_advise(err, "set its dtype");
-    return -EINVAL;
-}
-
-static int check_follows(const struct loader_options *options, const struct loader_field *field,
-                         struct err *err)
-{
-    if (!belongs_to_image(field))
-        return field->follows ? check_boxes_exist(options, field, err) : 0;
-    if (!field->follows || strcmp(field->follows, "image") != 0)
-        return wrong_follows(field, "labels, boxes and keypoints follow \"image\"", err);
-    if (options->decode != LOADER_IMAGE)
-        return wrong_follows(field, "a record has no image: set decode to LOADER_IMAGE", err);
-    if (mixup_is_on(&options->image.mixup))
-        return wrong_follows(field, "mixup and cutmix do not mix it: turn them off", err);
-    if (!(field->visible_min >= 0 && field->visible_min <= 1)) {
-        err_set(err, -EINVAL, "visible_min of field \"%.80s\" is out of range", field->name);
-        err_expected(err, "0 to 1");
-        err_found(err, "%g", field->visible_min);
-        return -EINVAL;
-    }
-    return check_labels_dtype(field, err);
-}
-
 /* ---- All options. ---- */
 
 int fields_check(const struct loader_options *options, struct err *err)
@@ -220,7 +153,7 @@ int fields_check(const struct loader_options *options, struct err *err)
         if (!status)
             status = field_check_map(field, err);
         if (!status)
-            status = check_follows(options, field, err);
+            status = field_check_follows(options, field, err);
     }
     return status;
 }
@@ -283,6 +216,7 @@ enum dtype field_dtype(const struct loader_field *field)
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_STR:
     case LOADER_FIELD_JSON:
+    case LOADER_FIELD_IMAGE:
         return DTYPE_U8;
     case LOADER_FIELD_ARRAY:
         return field->dtype;
@@ -320,23 +254,28 @@ uint64_t fields_offset(const struct loader *loader, uint32_t field)
     for (uint32_t f = 0; f <= field; f++) {
         at = bytes_round_up(at, sizeof(uint64_t));
         if (f < field && !field_is_ragged(&options->fields[f]) &&
-            options->fields[f].decode != LOADER_FIELD_LABELS)
+            !field_is_large(&options->fields[f]))
             at += items * dense_bytes(&options->fields[f]);
     }
     return at;
 }
 
-uint64_t fields_labels_offset(const struct loader *loader, uint32_t field)
+uint64_t fields_large_offset(const struct loader *loader, uint32_t field)
 {
     const struct loader_options *options = &loader->options;
-    uint64_t pixels = loader_pixels(loader), at;
-    if (__builtin_mul_overflow(options->batching.micro, loader_image_bytes(loader), &at) ||
-        at > UINT64_MAX / 16 / LOADER_FIELDS_MAX)
+    uint64_t items = options->batching.micro, at = 0;
+    if (options->decode == LOADER_IMAGE &&
+        (__builtin_mul_overflow(items, loader_image_bytes(loader), &at) ||
+         at > UINT64_MAX / 16 / LOADER_FIELDS_MAX))
         return UINT64_MAX;
     for (uint32_t f = 0; f <= field; f++) {
         at = bytes_round_up(at, RAGGED_ALIGN_BYTES);
-        if (f < field && options->fields[f].decode == LOADER_FIELD_LABELS)
-            at += options->batching.micro * pixels * dtype_bytes(options->fields[f].dtype);
+        if (f < field && field_is_large(&options->fields[f])) {
+            const struct field_size size = field_target_size(loader, f);
+            const uint64_t channels = options->fields[f].decode == LOADER_FIELD_IMAGE ? 3 : 1;
+            at += items * size.width * size.height * channels *
+                  dtype_bytes(field_dtype(&options->fields[f]));
+        }
     }
     return at;
 }

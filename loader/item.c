@@ -15,52 +15,6 @@ bool item_failure_is_fatal(int status)
     return status != -EBADMSG && status != -ENODATA && status != -ENOTSUP;
 }
 
-static void store_label(const struct batch_field *labels, uint32_t item, int32_t label)
-{
-    if (labels->dtype == DTYPE_I64)
-        ((int64_t *)labels->data)[item] = label;
-    else
-        ((int32_t *)labels->data)[item] = label;
-}
-
-static int decode_image(struct load_worker *worker, struct load_slot *slot, uint32_t item,
-                        const struct shard *shard, struct sample_ref ref,
-                        const struct view_piece *pieces, uint32_t count, struct err *err)
-{
-    const struct loader *loader = worker->loader;
-    const struct batch_field *images = &slot->batch.fields[0], *labels = &slot->batch.fields[1];
-    struct image_key key = {.seed = loader->order.seed,
-                            .dataset = ref.dataset,
-                            .epoch = ref.epoch,
-                            .sample = ref.sample};
-    const bool is_normalized = normalize_is_on(&loader->options.image.normalize);
-    uint8_t *image = (uint8_t *)images->data + item * images->stride_bytes[0];
-    uint8_t *rgb = is_normalized ? worker->picture : image;
-    int32_t label = -1;
-    size_t stride_bytes = 3 * (size_t)loader->options.image.width;
-    const void *data = view_data(&pieces[0]);
-    int status = pieces[0].rows.count
-                     ? image_pipeline_run_rows(worker->pipeline, &pieces[0].rows, data, key, rgb,
-                                               stride_bytes, err)
-                     : image_pipeline_run(worker->pipeline, data, pieces[0].want_bytes, shard->path,
-                                          key, rgb, stride_bytes, err);
-    if (status) {
-        if (err->offset >= 0) /* converts a member offset to a shard offset */
-            err->offset += (int64_t)pieces[0].want_offset;
-        else
-            err->offset = (int64_t)pieces[0].want_offset;
-        return status;
-    }
-    if (is_normalized)
-        normalize_apply(&loader->pool.normalize, rgb, loader_pixels(loader), image);
-    atomic_fetch_add_explicit(&worker->jpeg_warnings, image_pipeline_warnings(worker->pipeline),
-                              memory_order_relaxed);
-    if (count > 1)
-        status = label_decode(worker, shard, &pieces[1], &label, err);
-    store_label(labels, item, label);
-    return status;
-}
-
 static int bad_token(const struct shard *shard, uint64_t offset, uint32_t token,
                      uint32_t vocabulary, struct err *err)
 {
@@ -126,6 +80,27 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
     return status;
 }
 
+/* pieces: of options.fields. */
+static int decode_fields(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                         const struct shard *shard, struct sample_ref ref,
+                         const struct view_piece *pieces, struct err *err)
+{
+    const struct loader_options *options = &worker->loader->options;
+    int status = 0;
+    for (uint32_t f = 0; !status && f < options->fields_count; f++)
+        if (field_has_geometry(&options->fields[f])) /* before what follows it */
+            status = image_decode_field(worker, slot, item, f, shard, ref, &pieces[f], err);
+    for (uint32_t f = 0; !status && f < options->fields_count; f++) {
+        const struct loader_field *field = &options->fields[f];
+        if (field_has_geometry(field) || field_follows_boxes(field))
+            continue;
+        status = field->decode == LOADER_FIELD_IMAGE
+                     ? image_decode_field(worker, slot, item, f, shard, ref, &pieces[f], err)
+                     : field_decode(worker, slot, item, f, shard, pieces, err);
+    }
+    return status;
+}
+
 int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                 const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
                 uint32_t count, struct err *err)
@@ -139,12 +114,11 @@ int item_decode(struct load_worker *worker, struct load_slot *slot, uint32_t ite
     uint32_t fields = loader->options.fields_count;
     count -= fields;
     if (loader->options.decode == LOADER_IMAGE)
-        status = decode_image(worker, slot, item, shard, ref, pieces, count, err);
+        status = image_decode(worker, slot, item, shard, ref, pieces, count, err);
     if (loader->options.decode == LOADER_TOKENS)
         status = decode_tokens(worker, slot, item, shard, ref, &pieces[0], err);
-    for (uint32_t f = 0; !status && f < fields; f++)
-        if (!field_follows_boxes(&loader->options.fields[f]))
-            status = field_decode(worker, slot, item, f, shard, &pieces[count], err);
+    if (!status)
+        status = decode_fields(worker, slot, item, shard, ref, &pieces[count], err);
     jsonx_free(worker->document);
     worker->document = NULL;
     return status;

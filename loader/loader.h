@@ -81,20 +81,26 @@ enum loader_field_decode {
      * first tokens, and end_token; after a shorter one, pad_token. I32 [items] "NAME_length", where
      * NAME is the field's, then has the number of tokens before the padding. */
     LOADER_FIELD_TOKENS,
-    /* What belongs to the image is cropped, resized, flipped and moved with it
-     * (docs/reference/images.md). `follows` is "image". */
+    /* What belongs to an image is cropped, resized, flipped and moved with it
+     * (docs/reference/images.md). `follows` is "image", or a field of LOADER_FIELD_IMAGE that
+     * follows none. */
     /* Dense, [items, height, width] of the field's dtype, U8, U16, I32 or I64: the class number of
      * each pixel. From a gray or palette PNG, whose levels or indexes are the numbers, or from a
      * NumPy file of U8 or U16 [height, width]. It is as large as the upright image. */
     LOADER_FIELD_LABELS,
-    /* Ragged, F32 [n, 4]: x0, y0, x1, y1 in pixels of "image", without boxes that are cropped away
-     * (visible_min). From a NumPy file of F32, F64, I32 or I64 [n, 4], or with a path, a JSON array
-     * of arrays of 4 numbers. box_format states what the numbers are. */
+    /* Ragged, F32 [n, 4]: x0, y0, x1, y1 in pixels of the image, without boxes that are cropped
+     * away (visible_min). From a NumPy file of F32, F64, I32 or I64 [n, 4], or with a path, a JSON
+     * array of arrays of 4 numbers. box_format states what the numbers are. */
     LOADER_FIELD_BOXES,
     /* Ragged, F32 [n, 3]: x, y and visibility. A point outside the image, or of visibility 0, is
      * 0, 0, 0. From a NumPy file like boxes, or with a path, a JSON array of arrays of 3 numbers,
      * or of 3 n numbers as in COCO. A flip does not exchange left and right points. */
     LOADER_FIELD_KEYPOINTS,
+    /* Dense, U8 [items, height, width, 3]: RGB pixels, never normalized or mixed. Without follows,
+     * it has a size, crop and flip of its own (image). With follows, such as a depth map or the
+     * right image of a stereo pair, it is as large as the image that it follows, stored and in the
+     * batch, and its colors are not augmented. */
+    LOADER_FIELD_IMAGE,
 };
 
 /* The four numbers of a stored box. */
@@ -114,8 +120,8 @@ struct loader_field {
     enum dtype dtype; /* of LOADER_FIELD_ARRAY and LOADER_FIELD_LABELS */
     uint32_t rank;    /* of LOADER_FIELD_ARRAY: dimensions of each array, at most DTYPE_RANK_MAX */
     /* The stored field is a JSON document, and this selects the value, such as "$.boxes[0].label"
-     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes and labels. Of
-     * arrays, boxes and keypoints, it may select the elements: "$.objects[*].bbox". */
+     * (base/json/jsonx_path.h). NULL: the whole field is the value. Not for bytes, labels and
+     * images. Of arrays, boxes and keypoints, it may select the elements: "$.objects[*].bbox". */
     const char *path;
     /* Of integers, and of arrays of integers from JSON: a file of names as in struct loader_label.
      * The stored values are names in this list, or integers that it lists, and become their numbers
@@ -124,11 +130,12 @@ struct loader_field {
     /* The value of samples that lack the field, or whose document lacks the value or has null
      * there, as stored text would give it: with map, a name of its list, which becomes its number,
      * or a negative integer, which stays. NULL: such a sample is bad. Of JSON arrays, only "[]"; of
-     * LOADER_FIELD_JSON, any JSON text. Not for bytes, labels and NumPy files. */
+     * LOADER_FIELD_JSON, any JSON text. Not for bytes, labels, images and NumPy files. */
     const char *default_value;
-    /* The field that it follows. Labels, boxes and keypoints follow "image", which is not mixed.
-     * An array may follow boxes, such as their classes: its first dimension has an entry for each
-     * stored box, and loses the entries of lost boxes. NULL: none. */
+    /* The field that it follows. Labels, boxes and keypoints follow an image: "image" of
+     * LOADER_IMAGE, which is not mixed, or a field that is an image and follows none. Other images
+     * may. An array may follow boxes, such as their classes: its first dimension has an entry for
+     * each stored box, and loses the entries of lost boxes. NULL: none. */
     const char *follows;
     /* Of tokens: the path of a tokenizer.json, or of a folder with GPT-2's encoder.json and
      * vocab.bpe (tokenizer/bpe.h); read during loader_open. A worker's tokenizer takes 2 MiB. */
@@ -142,6 +149,12 @@ struct loader_field {
     /* Boxes of which less than this part of the area remains in the image are lost, as by
      * Albumentations' min_visibility. 0: those without any. At most 1. */
     double visible_min;
+    /* Of an image that follows none; of others, zeros. Its random choices depend on the seed, the
+     * epoch, the sample and the field's name, but not on other fields. */
+    struct {
+        uint32_t width, height;   /* in the batch, 1 to 4096 */
+        struct crop_options crop; /* as crop_options_default; zeros: the whole image, stretched */
+    } image;
 };
 enum { LOADER_FIELDS_MAX = 24, LOADER_FIELD_LENGTH_MAX = 1 << 20 };
 
@@ -288,9 +301,9 @@ struct loader_options {
         /* A sample with a label at or above this limit is bad. loader_open returns -EINVAL if
          * the dataset or label.map names more classes. 0: only class names limit labels. */
         uint64_t classes;
-        /* A stored image with more pixels is a bad sample. Bounds decoding memory: up to 12
-         * bytes per pixel for a progressive JPEG. At most LOADER_PIXELS_MAX; 0:
-         * LOADER_PIXELS_DEFAULT. */
+        /* These two are also for LOADER_FIELD_IMAGE. A stored image with more pixels is a bad
+         * sample. Bounds decoding memory: up to 12 bytes per pixel for a progressive JPEG. At most
+         * LOADER_PIXELS_MAX; 0: LOADER_PIXELS_DEFAULT. */
         uint64_t pixels_max;
         /* Decode JPEGs with libjpeg only: slower, for comparison; the pixels are the same. */
         bool libjpeg_only;
@@ -327,8 +340,8 @@ struct loader_options {
     /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. A micro-batch
      * whose ragged fields find no memory waits for the release of earlier ones. Does not include
      * the indexes of open shards, the bytes of substitutes in unreleased batches and ragged fields
-     * (at most memory_bytes again), or each worker's decoding memory beyond 2 MiB (bounded by
-     * image.pixels_max). */
+     * (at most memory_bytes again), or each worker's decoding memory beyond 2 MiB for "image" and
+     * for each image field that follows none (bounded by image.pixels_max). */
     uint64_t memory_bytes;
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */
@@ -451,9 +464,9 @@ void loader_retain(struct loader *loader, const struct batch *batch);
 void loader_release(struct loader *loader, const struct batch *batch);
 
 /* Keeps a field's data after its batch is released, and after the loader is closed. The large
- * fields ("image", "tokens", LOADER_FIELD_LABELS) of a batch share one memory, the small ones
- * another, and each ragged field has its own: a kept label keeps no image. Returns a reference to
- * be released, from any thread. */
+ * fields ("image", "tokens", LOADER_FIELD_LABELS, LOADER_FIELD_IMAGE) of a batch share one memory,
+ * the small ones another, and each ragged field has its own: a kept label keeps no image. Returns a
+ * reference to be released, from any thread. */
 struct batch_memory *batch_field_retain(const struct batch_field *field);
 void batch_memory_release(struct batch_memory *memory); /* NULL is fine */
 /* Call it before the last release, if a stream of options.device still uses the memory: for

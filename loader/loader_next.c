@@ -306,19 +306,19 @@ struct cursor loader_cursor_in_step(const struct loader *loader)
 
 struct loader_shape loader_shape(const struct loader *loader)
 {
-    return (struct loader_shape){
-        .order = loader->order,
-        .fingerprint = loader->consumer.cursor.fingerprint,
-        .samples = loader->order.samples,
-        .steps = loader->steps,
-        .classes_count = loader->classes_count,
-        .vocabulary = loader->schema.vocabulary,
-        .document_end = loader->schema.document_end,
-        .memory_bytes = loader->memory.allocated_bytes,
-        .pixels_version = loader->options.decode == LOADER_IMAGE ? IMAGE_PIPELINE_VERSION : 0,
-        .pixels_libraries = loader->pixels_libraries,
-        .engine = loader->io->ops->name,
-        .workers = loader->pool.workers_count};
+    return (struct loader_shape){.order = loader->order,
+                                 .fingerprint = loader->consumer.cursor.fingerprint,
+                                 .samples = loader->order.samples,
+                                 .steps = loader->steps,
+                                 .classes_count = loader->classes_count,
+                                 .vocabulary = loader->schema.vocabulary,
+                                 .document_end = loader->schema.document_end,
+                                 .memory_bytes = loader->memory.allocated_bytes,
+                                 .pixels_version =
+                                     loader_geometries(loader) > 0 ? IMAGE_PIPELINE_VERSION : 0,
+                                 .pixels_libraries = loader->pixels_libraries,
+                                 .engine = loader->io->ops->name,
+                                 .workers = loader->pool.workers_count};
 }
 
 const struct loader_schema *loader_schema(const struct loader *loader)

@@ -271,7 +271,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     loader->opened_ns = clock_now_ns();
     loader->reader.emfile_releases = loader->reader.ragged_releases = UINT64_MAX;
     status = copy_options(loader, options, err);
-    if (options->decode == LOADER_IMAGE)
+    if (!status && loader_geometries(loader) > 0)
         image_library_versions(loader->pixels_libraries);
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_mutex_init(&loader->memory.mutex, NULL);

@@ -55,6 +55,12 @@ static inline bool field_is_ragged(const struct loader_field *field)
            (field->decode == LOADER_FIELD_TOKENS && field->length == 0);
 }
 
+/* Dense, in the large memory. */
+static inline bool field_is_large(const struct loader_field *field)
+{
+    return field->decode == LOADER_FIELD_LABELS || field->decode == LOADER_FIELD_IMAGE;
+}
+
 enum dtype field_dtype(const struct loader_field *field); /* field_options.c */
 uint32_t ragged_item_rank(const struct loader_field *field);
 /* Returns the most bytes that the values of a stored field of so many bytes take. */

@@ -63,6 +63,16 @@ static uint64_t valid_offset(const struct loader *loader)
     return loader->memories[BATCH_MEMORY_SMALL].bytes - loader->options.batching.micro;
 }
 
+/* Labels or an image. */
+static void add_pixels(const struct loader *loader, struct load_slot *slot, uint32_t number)
+{
+    const struct loader_field *field = &loader->options.fields[number];
+    const struct field_size size = field_target_size(loader, number);
+    add_field(slot, (struct field_type){field->name, field_dtype(field)}, BATCH_MEMORY_LARGE,
+              fields_large_offset(loader, number), field->decode == LOADER_FIELD_IMAGE ? 4 : 3,
+              (uint64_t[]){slot->batch.items_count, size.height, size.width, 3});
+}
+
 static void add_tokens(const struct loader *loader, struct load_slot *slot, uint32_t number)
 {
     const struct loader_field *field = &loader->options.fields[number];
@@ -86,10 +96,8 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
     }
     for (uint32_t f = 0; f < options->fields_count; f++) {
         const struct loader_field *field = &options->fields[f];
-        if (field->decode == LOADER_FIELD_LABELS)
-            add_field(slot, (struct field_type){field->name, field->dtype}, BATCH_MEMORY_LARGE,
-                      fields_labels_offset(loader, f), 3,
-                      (uint64_t[]){items, options->image.height, options->image.width});
+        if (field_is_large(field))
+            add_pixels(loader, slot, f);
         else if (field_length_name(loader, f))
             add_tokens(loader, slot, f);
         else if (!field_is_ragged(field))

@@ -174,10 +174,41 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
 /* Returns the offset of a dense field's array in the small memory, and for fields_count, the end of
  * all of them. */
 uint64_t fields_offset(const struct loader *loader, uint32_t field);
-/* The same for labels, in the large memory. Saturates. */
-uint64_t fields_labels_offset(const struct loader *loader, uint32_t field);
+/* The same for a field_is_large, in the large memory. Saturates. */
+uint64_t fields_large_offset(const struct loader *loader, uint32_t field);
+
+/* field_geometry.c: the image that a field belongs to. Checks follows and image of a field. -EINVAL
+ * with advice. */
+int field_check_follows(const struct loader_options *options, const struct loader_field *field,
+                        struct err *err);
 /* Whether a field follows a field of boxes. */
 bool field_follows_boxes(const struct loader_field *field);
+/* Whether a field is an image that follows none. */
+bool field_has_geometry(const struct loader_field *field);
+/* Returns the number of such fields and "image". */
+uint32_t loader_geometries(const struct loader *loader);
+/* Returns the size in the batch of an image, or of what follows one. */
+struct field_size {
+    uint32_t width, height;
+};
+struct field_size field_target_size(const struct loader *loader, uint32_t field);
+/* Opens the worker's pipelines of "image" and of such fields. Errors of image_pipeline_open. */
+int field_pipelines_open(struct load_worker *worker, struct err *err);
+void field_pipelines_close(struct load_worker *worker); /* safe on a zeroed worker */
+/* Returns the pipeline that decodes an image, or the image that the field follows. */
+struct image_pipeline *field_pipeline(const struct load_worker *worker, uint32_t field);
+
+/* image_decode.c. Decodes a verified "image", and its label if pieces have one. -EBADMSG and
+ * similar: item_failure_is_fatal is false. */
+int image_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                 const struct shard *shard, struct sample_ref ref, const struct view_piece *pieces,
+                 uint32_t count, struct err *err);
+/* The same for LOADER_FIELD_IMAGE; after the image that it follows. The error names the field. */
+int image_decode_field(struct load_worker *worker, struct load_slot *slot, uint32_t item,
+                       uint32_t field, const struct shard *shard, struct sample_ref ref,
+                       const struct view_piece *piece, struct err *err);
+/* Puts the name of a field before an error of an image. */
+void image_name_error(const char *name, struct err *err);
 
 /* field_tokens.c. Checks the options of tokens; does nothing for other fields. -EINVAL. */
 int field_check_tokens(const struct loader_field *field, struct err *err);
@@ -213,8 +244,9 @@ int field_find_value(struct load_worker *worker, const char *path, const struct 
 /* Parses a JSON value to one of field_dtype. -EBADMSG: another type. */
 int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_t *value,
                        struct err *err);
-/* Decodes a verified field; boxes with the fields that follow them, which are not decoded by
- * themselves. pieces: of all fields. -EBADMSG: it cannot be decoded; errors of ragged_store. */
+/* Decodes a verified field that is not an image; boxes with the fields that follow them, which are
+ * not decoded by themselves. pieces: of all fields. -EBADMSG: it cannot be decoded; errors of
+ * ragged_store. */
 int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
                  const struct shard *shard, const struct view_piece *pieces, struct err *err);
 

@@ -190,7 +190,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
          .begin_token = BYTE_TOKENIZER_END,
          .end_token = BYTE_TOKENIZER_END,
          .length = 9,
-         .default_value = "the"}};
+         .default_value = "the"},
+        {.decode = LOADER_FIELD_IMAGE, .follows = "image"},
+        {.decode = LOADER_FIELD_IMAGE, .image = {.width = 4, .height = 3, .crop.flip = true}}};
     write_shard(data, bytes);
     /* the first byte selects one, because each opens a loader */
     struct loader_field list[] = {
