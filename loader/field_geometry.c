@@ -80,8 +80,10 @@ static int check_own_geometry(const struct loader_field *field, struct err *err)
 
 static int check_no_geometry(const struct loader_field *field, struct err *err)
 {
-    if (field->image.width == 0 && field->image.height == 0 &&
-        field->image.crop.kind == CROP_NONE && !field->image.crop.flip)
+    const struct crop_options *crop = &field->image.crop;
+    bool has_crop = crop->kind != CROP_NONE || crop->flip ||
+                    crop->scale_max > 0; /* as crop_options_default has set it */
+    if (field->image.width == 0 && field->image.height == 0 && !has_crop)
         return 0;
     err_set(err, -EINVAL, "field \"%.80s\" follows an image, but has a size, crop or flip",
             field->name);

@@ -155,8 +155,9 @@ static const struct option option_rows[] = {
      "{from: EXTENSIONS, decode: bytes|str|json|array|int|f32|f64|bool, path: $.KEY, default: "
      "VALUE}; "
      "for an array also dtype and rank; decode: tokens with tokenizer: FILE, and for padding "
-     "length: N and pad: TOKEN; decode: labels|boxes|keypoints with follows: image gives what "
-     "belongs to the images"},
+     "length: N and pad: TOKEN; decode: labels|boxes|keypoints|image with follows: image gives "
+     "what belongs to the images; decode: image without follows needs size: PIXELS, and may have "
+     "crop: random|center|none and flip: true"},
     {"block", 0, OPTION_COUNT, AT(block), "TOKENS", NULL,
      "text: read windows of TOKENS + 1 as a training run does; 0: whole members", .max = 1 << 24},
     {"print", 0, OPTION_CHOICE, AT(print), NULL, "none",
@@ -171,8 +172,9 @@ static const struct option option_rows[] = {
      .help = "read no samples; report how well batches are mixed compared with a full shuffle, and "
              "how to improve that"},
     {"out", 'o', OPTION_TEXT, AT(out), "DIR", NULL,
-     "write the fields of each sample as files, pixels as .ppm, or as .image.npy unless --layout, "
-     "--dtype and --channels are the defaults, windows as .npy; with --mix, "
+     "write the fields of each sample as files, images as .ppm, or those of --decode image as "
+     ".image.npy unless --layout, --dtype and --channels are the defaults, windows as .npy; with "
+     "--mix, "
      "samples of dataset N in its epoch E go to DIR/N-E"},
     {"html", 0, OPTION_TEXT, AT(html), "OUT", NULL,
      "write a self-contained HTML page of the first 32 samples, or of --count of them, up to 1024, "
@@ -490,6 +492,7 @@ static int open_page(struct read_job *job, const struct loader_options *options,
     const struct page_items_options page = {.loader = job->loader,
                                             .fields = options->fields,
                                             .fields_count = options->fields_count,
+                                            .has_image = options->decode == LOADER_IMAGE,
                                             .shows_positions = true};
     job->sink.page = &job->page;
     return page_items_open(&job->page, &page, err);

@@ -127,19 +127,14 @@ static int write_file(struct read_sink *sink, const struct batch_item *item, con
     return status;
 }
 
-/* Writes a portable pixmap, ppm(5). */
 static int write_image(struct read_sink *sink, const struct batch *batch, uint32_t n,
                        struct err *err)
 {
     const struct batch_field *field = batch_field_named(batch, "image");
     if (!field)
         return err_set(err, -EINVAL, "the batch has no images");
-    const uint8_t *row = (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0];
     str_clear(&sink->file);
-    str_add_format(&sink->file, "P6\n%" PRIu64 " %" PRIu64 "\n255\n", field->shape[2],
-                   field->shape[1]);
-    for (uint64_t y = 0; y < field->shape[1]; y++, row += field->stride_bytes[1])
-        str_add(&sink->file, row, field->shape[2] * 3);
+    read_field_add_ppm(field, n, &sink->file);
     if (str_status(&sink->file))
         return err_set(err, -ENOMEM, "out of memory for an image");
     return write_file(sink, &batch->items[n], "ppm", sink->file.data, sink->file.bytes, err);
@@ -162,14 +157,14 @@ static int write_tokens(struct read_sink *sink, const struct batch *batch, uint3
     return write_file(sink, &batch->items[n], "npy", sink->file.data, sink->file.bytes, err);
 }
 
-/* KEY.NAME has the value, and KEY.NAME.npy the array. */
+/* KEY.NAME has the value, KEY.NAME.npy the array, and KEY.NAME.ppm the image. */
 static int write_field(struct read_sink *sink, const struct batch *batch, uint32_t n,
                        const struct loader_field *type, struct err *err)
 {
     struct str extension = {0};
     str_clear(&sink->file);
     read_fields_add_file(type, batch, n, &sink->file);
-    str_add_format(&extension, "%s%s", type->name, read_field_is_array(type) ? ".npy" : "");
+    str_add_format(&extension, "%s%s", type->name, read_field_file_suffix(type));
     int status = str_status(&sink->file) || str_status(&extension)
                      ? err_set(err, -ENOMEM, "out of memory for a field")
                      : write_file(sink, &batch->items[n], str_text(&extension), sink->file.data,

@@ -30,8 +30,8 @@ static const struct option option_rows[] = {
     {"html", 0, OPTION_TEXT, AT(html), "OUT",
      .help = "write a self-contained HTML page of a dataset, shard or run"},
     {"field", 0, OPTION_REPEAT, AT(fields), "NAME=SPEC", NULL,
-     "with --html: show this field of samples drawn at random: text below the image, masks, boxes "
-     "and keypoints over it; NAME=SPEC or auto: as of --field of read"},
+     "with --html: show this field of samples drawn at random: text below the image, other images "
+     "beside it, masks, boxes and keypoints over it; NAME=SPEC or auto: as of --field of read"},
     {"force", 0, OPTION_FLAG, AT(force), .help = "replace an existing OUT"},
     {"config", 0, OPTION_FLAG, AT(config),
      .help =

@@ -27,9 +27,6 @@ enum {
     ITEMS_SIDE_PIXELS = 320,
 };
 
-/* Name of the field with the stored image, besides the requested ones. */
-#define STORED_IMAGE "stored image"
-
 struct source {
     const struct page_dataset_options *options;
     struct dataset *dataset; /* NULL for a shard */
@@ -314,12 +311,48 @@ static bool has_images(const struct survey *survey)
     return false;
 }
 
-static int open_items(struct io *io, struct source *source, struct err *err)
+/* The fields that the loader decodes: images as they are stored, not cropped. */
+struct item_fields {
+    struct loader_field list[2 * LOADER_FIELDS_MAX + 1];
+    struct str stored_names[LOADER_FIELDS_MAX];
+    uint32_t count;
+};
+
+static void deinit_fields(struct item_fields *fields)
+{
+    for (uint32_t f = 0; f < LOADER_FIELDS_MAX; f++)
+        str_deinit(&fields->stored_names[f]);
+}
+
+/* Adds the requested fields, and the bytes of each image. */
+static int add_fields(const struct page_dataset_options *page, struct item_fields *fields,
+                      struct err *err)
+{
+    memcpy(fields->list, page->fields, page->fields_count * sizeof fields->list[0]);
+    fields->count = page->fields_count;
+    for (uint32_t f = 0; f < page->fields_count; f++) {
+        struct loader_field *field = &fields->list[f];
+        struct str *name = &fields->stored_names[f];
+        if (field->decode != LOADER_FIELD_IMAGE)
+            continue;
+        str_add_format(name, PAGE_ITEMS_STORED "%s", field->name);
+        if (str_status(name))
+            return err_set(err, -ENOMEM, "out of memory for a field");
+        fields->list[fields->count++] =
+            (struct loader_field){.name = str_text(name), .from = field->from};
+        if (field->follows)
+            continue;
+        field->image.width = field->image.height = ITEMS_SIDE_PIXELS;
+        field->image.crop = crop_options_default(CROP_NONE);
+    }
+    return 0;
+}
+
+static int open_items(struct io *io, struct source *source, struct item_fields *fields,
+                      struct err *err)
 {
     const struct page_dataset_options *page = source->options;
     struct loader_options options = loader_options_default();
-    struct loader_field fields[LOADER_FIELDS_MAX + 1];
-    memcpy(fields, page->fields, page->fields_count * sizeof fields[0]);
     options.dataset = page->path;
     options.io = io;
     options.order = ORDER_FULL;
@@ -332,19 +365,19 @@ static int open_items(struct io *io, struct source *source, struct err *err)
     options.decode = has_images(&source->survey) ? LOADER_IMAGE : LOADER_RECORD;
     options.image.width = options.image.height = ITEMS_SIDE_PIXELS;
     options.image.crop = crop_options_default(CROP_NONE);
-    options.fields = fields;
-    options.fields_count = page->fields_count;
     if (options.decode == LOADER_IMAGE)
-        fields[options.fields_count++] =
-            (struct loader_field){.name = STORED_IMAGE, .from = options.image.field};
+        fields->list[fields->count++] =
+            (struct loader_field){.name = PAGE_ITEMS_STORED "image", .from = options.image.field};
+    options.fields = fields->list;
+    options.fields_count = fields->count;
     int status = loader_open(&options, &source->loader, err);
     if (status)
         return status;
     struct page_items_options items = {.loader = source->loader,
                                        .fields = page->fields,
                                        .fields_count = page->fields_count,
-                                       .stored_image =
-                                           options.decode == LOADER_IMAGE ? STORED_IMAGE : NULL,
+                                       .has_image = options.decode == LOADER_IMAGE,
+                                       .shows_stored = true,
                                        .side_pixels = ITEMS_SIDE_PIXELS};
     return page_items_open(&source->items, &items, err);
 }
@@ -352,7 +385,11 @@ static int open_items(struct io *io, struct source *source, struct err *err)
 static int read_items(struct io *io, struct source *source, struct err *err)
 {
     const struct batch *batch;
-    int status = open_items(io, source, err);
+    struct item_fields fields = {0};
+    int status = add_fields(source->options, &fields, err);
+    if (!status)
+        status = open_items(io, source, &fields, err);
+    deinit_fields(&fields);
     while (!status && (status = loader_next(source->loader, &batch, err)) == LOADER_BATCH) {
         status = 0;
         for (uint32_t n = 0; n < batch->items_count && !status; n++)

@@ -27,7 +27,7 @@ int page_items_open(struct page_items *items, const struct page_items_options *o
                                         .height = options->side_pixels,
                                         .crop = crop_options_default(CROP_NONE)};
     items->options = *options;
-    return options->stored_image ? image_pipeline_open(&image, &items->pipeline, err) : 0;
+    return options->shows_stored ? image_pipeline_open(&image, &items->pipeline, err) : 0;
 }
 
 void page_items_close(struct page_items *items)
@@ -35,6 +35,7 @@ void page_items_close(struct page_items *items)
     image_pipeline_close(items->pipeline);
     str_deinit(&items->figures);
     str_deinit(&items->scratch);
+    str_deinit(&items->name);
 }
 
 static void add_note(struct str *out, const char *text)
@@ -42,12 +43,11 @@ static void add_note(struct str *out, const char *text)
     page_element(out, "<span class=\"none\">", text, "</span>");
 }
 
-/* ---- The picture. ---- */
+/* ---- Pictures. ---- */
 
 static int find_picture(struct page_items *items, const struct batch *batch, uint32_t n,
-                        struct picture *picture, struct err *err)
+                        const struct batch_field *image, struct picture *picture, struct err *err)
 {
-    const struct batch_field *image = batch_field_named(batch, "image");
     if (!items->pipeline) {
         *picture = (struct picture){.rgb = (const uint8_t *)image->data +
                                            (int64_t)n * image->stride_bytes[0],
@@ -57,8 +57,12 @@ static int find_picture(struct page_items *items, const struct batch *batch, uin
         return 0;
     }
     uint64_t bytes;
+    str_clear(&items->name);
+    str_add_format(&items->name, PAGE_ITEMS_STORED "%s", image->name);
+    if (str_status(&items->name))
+        return err_set(err, -ENOMEM, "out of memory for a picture");
     const uint8_t *data =
-        read_field_values(batch_field_named(batch, items->options.stored_image), n, &bytes);
+        read_field_values(batch_field_named(batch, str_text(&items->name)), n, &bytes);
     int status = image_pipeline_decode_whole(items->pipeline, data, bytes, NULL,
                                              (struct image_bounds){items->options.side_pixels},
                                              &picture->rgb, &picture->width, &picture->height, err);
@@ -67,17 +71,16 @@ static int find_picture(struct page_items *items, const struct batch *batch, uin
 }
 
 static int add_picture(struct page_items *items, const struct batch *batch, uint32_t n,
-                       struct err *err)
+                       const struct batch_field *image, struct err *err)
 {
     struct str *out = &items->figures, *jpeg = &items->scratch;
-    const struct batch_field *image = batch_field_named(batch, "image");
     const struct batch_item *item = &batch->items[n];
     struct picture picture;
     if (out->bytes > PAGE_ITEMS_BYTES_MAX) {
         add_note(out, "not shown: the page has enough pictures");
         return 0;
     }
-    int status = find_picture(items, batch, n, &picture, err);
+    int status = find_picture(items, batch, n, image, &picture, err);
     str_clear(jpeg);
     if (!status)
         status = jpeg_encode(picture.rgb, picture.width, picture.height, picture.stride_bytes,
@@ -92,7 +95,8 @@ static int add_picture(struct page_items *items, const struct batch *batch, uint
     page_text_bytes(out, item->key, item->key_bytes);
     str_add_format(out, "\" width=\"%" PRIu32 "\" height=\"%" PRIu32 "\"/>", picture.width,
                    picture.height);
-    struct page_overlay overlay = {.fields = items->options.fields,
+    struct page_overlay overlay = {.image = image->name,
+                                   .fields = items->options.fields,
                                    .fields_count = items->options.fields_count,
                                    .schema = loader_schema(items->options.loader),
                                    .target_width = (uint32_t)image->shape[2],
@@ -104,7 +108,46 @@ static int add_picture(struct page_items *items, const struct batch *batch, uint
     return status;
 }
 
-/* ---- The text below it. ---- */
+/* The images of options.fields, besides that of LOADER_IMAGE. */
+static uint32_t count_further_images(const struct page_items *items)
+{
+    uint32_t count = 0;
+    for (uint32_t f = 0; f < items->options.fields_count; f++)
+        count += items->options.fields[f].decode == LOADER_FIELD_IMAGE;
+    return count;
+}
+
+/* Images of fields have their name below. */
+static int add_named_picture(struct page_items *items, const struct batch *batch, uint32_t n,
+                             const char *name, struct err *err)
+{
+    str_add_text(&items->figures, "<div>");
+    int status = add_picture(items, batch, n, batch_field_named(batch, name), err);
+    page_element(&items->figures, "<span class=\"words\"><i>", name, "</i></span></div>");
+    return status;
+}
+
+static int add_pictures(struct page_items *items, const struct batch *batch, uint32_t n,
+                        struct err *err)
+{
+    const struct page_items_options *options = &items->options;
+    struct str *out = &items->figures;
+    int status = 0;
+    if (count_further_images(items) == 0)
+        return options->has_image
+                   ? add_picture(items, batch, n, batch_field_named(batch, "image"), err)
+                   : 0;
+    str_add_text(out, "<div class=\"views\">");
+    if (options->has_image)
+        status = add_named_picture(items, batch, n, "image", err);
+    for (uint32_t f = 0; f < options->fields_count && !status; f++)
+        if (options->fields[f].decode == LOADER_FIELD_IMAGE)
+            status = add_named_picture(items, batch, n, options->fields[f].name, err);
+    str_add_text(out, "</div>");
+    return status;
+}
+
+/* ---- The text below them. ---- */
 
 static void add_class_name(struct page_items *items, int32_t number)
 {
@@ -164,6 +207,8 @@ static void add_field(struct page_items *items, const struct batch *batch, uint3
     char size[STR_SIZE_BYTES];
     if (type->follows && type->decode == LOADER_FIELD_ARRAY)
         return; /* drawn with its boxes */
+    if (type->decode == LOADER_FIELD_IMAGE)
+        return; /* shown above */
     if (type->decode == LOADER_FIELD_BOXES || type->decode == LOADER_FIELD_KEYPOINTS) {
         int64_t count = field->shapes[(uint64_t)n * field->item_rank];
         if (count > PAGE_MARKS_MAX)
@@ -217,8 +262,8 @@ int page_items_add(struct page_items *items, const struct batch *batch, uint32_t
     str_add_text(out, "<figure>");
     if (item->skipped)
         add_note(out, reason_of_skip(items, item->ref));
-    else if (batch_field_named(batch, "image"))
-        status = add_picture(items, batch, n, err);
+    else
+        status = add_pictures(items, batch, n, err);
     str_add_text(out, "<div>");
     if (!item->skipped)
         add_label(items, batch, n);

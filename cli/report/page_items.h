@@ -1,6 +1,6 @@
 /*
- * page_items — figures of the items of a loader's batches: the picture with its masks, boxes and
- * keypoints (page_overlay.h), and below it the class, the key and the other fields.
+ * page_items — figures of the items of a loader's batches: the pictures with their masks, boxes and
+ * keypoints (page_overlay.h), and below them the class, the key and the other fields.
  *
  *     page_items_open(&items, &options, err);
  *     page_items_add(&items, batch, n, err);
@@ -26,12 +26,16 @@ struct page_items_options {
     const struct loader *loader;
     const struct loader_field *fields; /* of the loader, to be shown */
     uint32_t fields_count;
-    /* The batch's images are stretched (CROP_NONE), and this field of bytes has the stored ones:
-     * shows those instead, as large as fits into side_pixels. NULL: shows the batch's images. */
-    const char *stored_image;
+    bool has_image; /* of LOADER_IMAGE */
+    /* The batch's images are stretched (CROP_NONE), and fields of bytes have the stored ones: that
+     * of the image NAME is named PAGE_ITEMS_STORED "NAME". Shows those instead, as large as fits
+     * into side_pixels. */
+    bool shows_stored;
     uint32_t side_pixels;
     bool shows_positions;
 };
+
+#define PAGE_ITEMS_STORED "stored "
 
 /* Zero it before page_items_open. Owner thread. */
 struct page_items {
@@ -39,7 +43,7 @@ struct page_items {
     struct image_pipeline *pipeline; /* of stored images */
     struct str figures;
     uint64_t count;
-    struct str scratch;
+    struct str scratch, name;
 };
 /* Borrows the options' pointers. Close even after a failure. */
 int page_items_open(struct page_items *items, const struct page_items_options *options,

@@ -275,8 +275,11 @@ int page_overlay_add(const struct page_overlay *overlay, const struct batch *bat
 {
     int status = 0;
     for (uint32_t f = 0; f < overlay->fields_count && !status; f++) {
-        const struct batch_field *field = batch_field_named(batch, overlay->fields[f].name);
-        switch (overlay->fields[f].decode) {
+        const struct loader_field *type = &overlay->fields[f];
+        const struct batch_field *field = batch_field_named(batch, type->name);
+        if (!type->follows || strcmp(type->follows, overlay->image) != 0)
+            continue;
+        switch (type->decode) {
         case LOADER_FIELD_LABELS:
             status = add_mask(overlay, field, n, pixels, out, err);
             break;

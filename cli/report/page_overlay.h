@@ -1,5 +1,5 @@
 /*
- * page_overlay — masks, boxes and keypoints of an item of a batch, drawn over its picture.
+ * page_overlay — masks, boxes and keypoints of an item of a batch, drawn over a picture.
  *
  * A mask is a PNG with a fixed palette, transparent where it is PAGE_MASK_IGNORED. Boxes and
  * keypoints are SVG; if the picture has the size of the batch's images, the coordinates are exactly
@@ -17,10 +17,11 @@ enum {
 };
 
 struct page_overlay {
+    const char *image;                 /* draws what follows it */
     const struct loader_field *fields; /* of the loader */
     uint32_t fields_count;
     const struct loader_schema *schema; /* names of box classes */
-    /* Of the batch's images, and of the picture under the overlay, which shows the same. */
+    /* Of the image in the batch, and of the picture under the overlay, which shows the same. */
     uint32_t target_width, target_height, width, height;
 };
 

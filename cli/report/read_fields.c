@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ static const char *const decode_names[] = {
     [LOADER_FIELD_INT] = "int",       [LOADER_FIELD_F32] = "f32",
     [LOADER_FIELD_F64] = "f64",       [LOADER_FIELD_BOOL] = "bool",
     [LOADER_FIELD_TOKENS] = "tokens", [LOADER_FIELD_LABELS] = "labels",
-    [LOADER_FIELD_BOXES] = "boxes",   [LOADER_FIELD_KEYPOINTS] = "keypoints"};
+    [LOADER_FIELD_BOXES] = "boxes",   [LOADER_FIELD_KEYPOINTS] = "keypoints",
+    [LOADER_FIELD_IMAGE] = "image"};
 enum { DECODES_COUNT = sizeof decode_names / sizeof decode_names[0] };
 
 const char *read_field_decode_name(enum loader_field_decode decode)
@@ -58,7 +60,7 @@ static int set_decode(const struct parser *parser, const char *text)
     }
     return wrong_spec(parser,
                       "decode: bytes, str, json, array, int, f32, f64, bool, tokens, labels, "
-                      "boxes or keypoints");
+                      "boxes, keypoints or image");
 }
 
 static int set_box_format(const struct parser *parser, const char *text)
@@ -74,12 +76,32 @@ static int set_box_format(const struct parser *parser, const char *text)
     return wrong_spec(parser, "box_format: xyxy, xywh or cxcywh");
 }
 
-static int set_normalized(const struct parser *parser, const char *text)
+/* Keeps the flip. */
+static void set_crop_kind(struct loader_field *field, enum crop_kind kind)
 {
-    parser->field->is_normalized = strcmp(text, "true") == 0;
-    return parser->field->is_normalized || strcmp(text, "false") == 0
-               ? 0
-               : wrong_spec(parser, "normalized: true or false");
+    bool flip = field->image.crop.flip;
+    field->image.crop = crop_options_default(kind);
+    field->image.crop.flip = flip;
+}
+
+static int set_crop(const struct parser *parser, const char *text)
+{
+    static const char *const names[] = {
+        [CROP_NONE] = "none", [CROP_CENTER] = "center", [CROP_RANDOM] = "random"};
+    for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
+        if (strcmp(text, names[i]) != 0)
+            continue;
+        set_crop_kind(parser->field, (enum crop_kind)i);
+        return 0;
+    }
+    return wrong_spec(parser, "crop: random, center or none");
+}
+
+static int set_bool(const struct parser *parser, const char *text, const char *expected,
+                    bool *target)
+{
+    *target = strcmp(text, "true") == 0;
+    return *target || strcmp(text, "false") == 0 ? 0 : wrong_spec(parser, expected);
 }
 
 static int set_visible_min(const struct parser *parser, const char *text)
@@ -118,6 +140,14 @@ static int set_count(const struct parser *parser, const char *text, const char *
     return 0;
 }
 
+/* Of a square. */
+static int set_size(const struct parser *parser, const char *text)
+{
+    int status = set_count(parser, text, "size: a number of pixels", &parser->field->image.width);
+    parser->field->image.height = parser->field->image.width;
+    return status;
+}
+
 static int set_text(const struct parser *parser, const char *text, const char **target)
 {
     *target = own_text(parser->fields, text, strlen(text));
@@ -147,7 +177,8 @@ static int visit(void *context, const struct yaml_leaf *leaf)
     if (strcmp(key, ".box_format") == 0)
         return set_box_format(parser, leaf->values[0]);
     if (strcmp(key, ".normalized") == 0)
-        return set_normalized(parser, leaf->values[0]);
+        return set_bool(parser, leaf->values[0], "normalized: true or false",
+                        &parser->field->is_normalized);
     if (strcmp(key, ".visible_min") == 0)
         return set_visible_min(parser, leaf->values[0]);
     if (strcmp(key, ".map") == 0)
@@ -164,9 +195,16 @@ static int visit(void *context, const struct yaml_leaf *leaf)
     if (strcmp(key, ".pad") == 0)
         return set_count(parser, leaf->values[0], "pad: the number of a token",
                          &parser->field->pad_token);
+    if (strcmp(key, ".size") == 0)
+        return set_size(parser, leaf->values[0]);
+    if (strcmp(key, ".crop") == 0)
+        return set_crop(parser, leaf->values[0]);
+    if (strcmp(key, ".flip") == 0)
+        return set_bool(parser, leaf->values[0], "flip: true or false",
+                        &parser->field->image.crop.flip);
     return wrong_spec(parser, "the keys from, path, decode, default, dtype, rank, follows, "
                               "box_format, normalized, visible_min, map, tokenizer, length, pad, "
-                              "begin and end");
+                              "begin, end, size, crop and flip");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)
@@ -188,6 +226,9 @@ static int parse_one(struct read_fields *fields, const char *spec, struct err *e
     str_deinit(&yaml);
     if (field->dtype == DTYPE_COUNT) /* not set */
         field->dtype = field->decode == LOADER_FIELD_LABELS ? DTYPE_U8 : DTYPE_F32;
+    bool has_crop = field->image.crop.scale_max > 0;
+    if (field->decode == LOADER_FIELD_IMAGE && !field->follows && !has_crop)
+        set_crop_kind(field, CROP_RANDOM);
     return status || field->from ? status : wrong_spec(&parser, "from: the extension of the field");
 }
 
@@ -236,7 +277,7 @@ static const int64_t *item_shape(const struct batch_field *field, uint32_t n)
     return &field->shapes[(uint64_t)n * field->item_rank];
 }
 
-/* The dimensions of an item's array: of labels, those after the items. */
+/* The dimensions of an item's array: of labels and images, those after the items. */
 static void write_shape(const struct batch_field *field, uint32_t n, const char *name,
                         struct jsonx_writer *json)
 {
@@ -316,6 +357,7 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
         case LOADER_FIELD_LABELS:
         case LOADER_FIELD_BOXES:
         case LOADER_FIELD_KEYPOINTS:
+        case LOADER_FIELD_IMAGE:
             write_shape(field, n, name, json);
             break;
         default:
@@ -325,9 +367,19 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
     }
 }
 
-bool read_field_is_array(const struct loader_field *type)
+const char *read_field_file_suffix(const struct loader_field *type)
 {
-    return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_TOKENS;
+    if (type->decode == LOADER_FIELD_IMAGE)
+        return ".ppm";
+    return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_TOKENS ? ".npy" : "";
+}
+
+void read_field_add_ppm(const struct batch_field *field, uint32_t n, struct str *out)
+{
+    const uint8_t *row = (const uint8_t *)field->data + (int64_t)n * field->stride_bytes[0];
+    str_add_format(out, "P6\n%" PRIu64 " %" PRIu64 "\n255\n", field->shape[2], field->shape[1]);
+    for (uint64_t y = 0; y < field->shape[1]; y++, row += field->stride_bytes[1])
+        str_add(out, row, field->shape[2] * 3);
 }
 
 static void add_array(const struct batch_field *field, uint32_t n, struct str *out)
@@ -351,7 +403,9 @@ void read_fields_add_file(const struct loader_field *type, const struct batch *b
 {
     const struct batch_field *field = batch_field_named(batch, type->name);
     uint64_t bytes;
-    if (read_field_is_array(type)) {
+    if (type->decode == LOADER_FIELD_IMAGE) {
+        read_field_add_ppm(field, n, out);
+    } else if (read_field_file_suffix(type)[0]) {
         add_array(field, n, out);
     } else if (field->offsets) {
         const uint8_t *values = read_field_values(field, n, &bytes);

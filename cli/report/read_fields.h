@@ -12,11 +12,15 @@
  *     mask={from: seg.png, decode: labels, follows: image}
  *     boxes={from: json, path: $.boxes, decode: boxes, follows: image, box_format: xywh}
  *
+ *     depth={from: depth.png, decode: image, follows: image}
+ *     left={from: left.jpg, decode: image, size: 256, crop: center, flip: true}
+ *
  *     caption={from: txt, decode: tokens, tokenizer: tokenizer.json, length: 77, pad: 0,
  *              end: "<|endoftext|>"}
  *
  * decode is bytes by default. dtype is that of arrays, by default f32, and labels, by default u8;
- * rank is that of arrays, by default 1. The others are as in struct loader_field.
+ * rank is that of arrays, by default 1. size, crop and flip are those of an image that follows none;
+ * crop is random by default. The others are as in struct loader_field.
  */
 #ifndef MILLRACE_CLI_REPORT_READ_FIELDS_H
 #define MILLRACE_CLI_REPORT_READ_FIELDS_H
@@ -40,8 +44,8 @@ void read_fields_deinit(struct read_fields *fields);
 const char *read_field_decode_name(enum loader_field_decode decode);
 
 /* Adds a member for each field to the open object: text as a string, JSON, numbers and truth values
- * as such, tokens as numbers, bytes by their number, arrays, labels, boxes and keypoints by their
- * shape. */
+ * as such, tokens as numbers, bytes by their number, arrays, labels, boxes, keypoints and
+ * images by their shape. */
 void read_fields_write_json(const struct read_fields *fields, const struct batch *batch, uint32_t n,
                             struct jsonx_writer *json);
 /* Adds an item's tokens, with their padding, as an array of numbers. */
@@ -49,10 +53,13 @@ void read_field_write_tokens(const struct batch_field *field, uint32_t n, const 
                              struct jsonx_writer *json);
 /* Returns an item's values of a ragged field. */
 const uint8_t *read_field_values(const struct batch_field *field, uint32_t n, uint64_t *ret_bytes);
-/* Whether the field's files are .npy. */
-bool read_field_is_array(const struct loader_field *type);
+/* Returns the extension of the field's files, with its dot, or "". */
+const char *read_field_file_suffix(const struct loader_field *type);
+/* Appends an item's image of bytes as a portable pixmap, ppm(5). */
+void read_field_add_ppm(const struct batch_field *field, uint32_t n, struct str *out);
 /* Appends the content of a file with the item's value of the field: arrays, labels, boxes and
- * keypoints as .npy, numbers and truth values as JSON with a newline, others as they are. */
+ * keypoints as .npy, images as .ppm, numbers and truth values as JSON with a newline, others as
+ * they are. */
 void read_fields_add_file(const struct loader_field *type, const struct batch *batch, uint32_t n,
                           struct str *out);
 

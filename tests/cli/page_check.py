@@ -1,6 +1,7 @@
 """page_check.py PAGE: checks a page of `millrace inspect --html` and prints its content as one JSON
 document. "figures" has what belongs to each picture of `--field`: the paths of its boxes, the labels
-of the boxes, its points, its masks as base64, and the text below it.
+of the boxes, its points, its masks as base64, and the text below it. Its "views" are the pictures,
+with the number of masks over each.
 
 Fails if the page is not well-formed (as XML, and as HTML with every element closed), or contains a
 script, an event handler, a link, a remote resource, or a picture without alternative
@@ -41,13 +42,15 @@ class Page(html.parser.HTMLParser):
             if values.get("class") == "mask":
                 assert kind == "data:image/png" and picture.startswith(b"\x89PNG\r\n"), kind
                 self.figures[-1]["masks"].append(data)
+                self.figures[-1]["views"][-1][1] += 1
             else:
                 self.pictures.append(picture)
                 self.alts.append(values["alt"])
                 if self.figures:
                     self.figures[-1].update(picture=data, key=values["alt"].split("picture of ")[-1])
+                    self.figures[-1]["views"].append([data, 0])
         if tag == "figure":
-            self.figures.append({"boxes": [], "labels": [], "points": [], "masks": [], "text": ""})
+            self.figures.append({"boxes": [], "labels": [], "points": [], "masks": [], "views": [], "text": ""})
         if tag == "svg":
             self.overlay = values.get("class") if values.get("class") in {"boxes", "points"} else None
         if self.overlay and tag == "path":

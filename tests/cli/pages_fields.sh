@@ -111,6 +111,57 @@ inspect_draws_fields_over_whole_images() {
   done
 }
 
+# The second picture follows the first, and a mask the third.
+several_images_are_shown_with_their_names() {
+  make_samples
+  "$python" - <<'PY'
+import io, tarfile
+import numpy
+from PIL import Image
+generator = numpy.random.default_rng(3)
+noise = lambda *shape: generator.integers(0, 256, shape, dtype=numpy.uint8)
+with tarfile.open("several.tar", "w") as tar:
+    for i in range(5):
+        for extension, pixels in (("depth.png", noise(50, 60, 3)), ("left.png", noise(90, 30, 3)), ("png", noise(50, 60, 3)), ("seg.png", noise(90, 30) % 3)):
+            data = io.BytesIO()
+            Image.fromarray(pixels).save(data, "PNG")
+            info = tarfile.TarInfo(f"k{i}.{extension}")
+            info.size = len(data.getvalue())
+            tar.addfile(info, io.BytesIO(data.getvalue()))
+PY
+  local -a images=(--field 'depth={from: depth.png, decode: image, follows: image}' --field 'left={from: left.png, decode: image, size: 40}'
+    --field 'mask={from: seg.png, decode: labels, follows: left}')
+  millrace read several.tar --decode image --size 32 "${images[@]}" --html several.html --out several --quiet >/dev/null
+  content_of several.html
+  "$python" - <<'PY'
+import base64, io, json
+import numpy
+from PIL import Image
+for figure in json.load(open("report"))["figures"]:
+    assert [masks for _, masks in figure["views"]] == [0, 0, 1]
+    assert figure["text"].startswith("imagedepthleft")
+    for (data, _), name in zip(figure["views"], ("ppm", "depth.ppm", "left.ppm")):
+        shown = numpy.asarray(Image.open(io.BytesIO(base64.b64decode(data))), int)
+        wanted = numpy.asarray(Image.open(f"several/{figure['key']}.{name}"), int)
+        assert shown.shape == wanted.shape and abs(shown - wanted).mean() < 30, figure["key"]
+        others = [numpy.asarray(Image.open(f"several/k{i}.{name}"), int) for i in range(5) if f"k{i}" != figure["key"]]
+        assert all(abs(shown - other).mean() > 35 for other in others)
+PY
+  millrace inspect several.tar --html whole-several.html "${images[@]}" --quiet >/dev/null
+  content_of whole-several.html
+  "$python" - <<'PY'
+import base64, io, json
+from PIL import Image
+for figure in json.load(open("report"))["figures"][:5]:
+    sizes = [Image.open(io.BytesIO(base64.b64decode(data))).size for data, _ in figure["views"]]
+    assert sizes == [(60, 50), (60, 50), (30, 90)], sizes
+    assert [masks for _, masks in figure["views"]] == [0, 0, 1]
+PY
+  millrace read several.tar --field 'image={from: png, decode: bytes}' --html bytes.html --quiet >/dev/null
+  content_of bytes.html
+  same "$(json 'd["pictures"], len(d["figures"])' report)" "(0, 5)"
+}
+
 an_unusable_sample_shows_the_reason() {
   make_samples
   mkdir cut
@@ -163,5 +214,5 @@ options_that_do_not_fit_are_refused() {
 }
 
 run_cases a_page_shows_what_read_delivers a_page_does_not_depend_on_workers texts_and_names_are_escaped \
-  a_long_text_is_cut_at_a_character only_the_first_of_many_boxes_are_drawn mixed_images_show_both_classes auto_gives_the_page_of_the_fields_that_it_prints inspect_draws_fields_over_whole_images \
+  a_long_text_is_cut_at_a_character only_the_first_of_many_boxes_are_drawn mixed_images_show_both_classes auto_gives_the_page_of_the_fields_that_it_prints inspect_draws_fields_over_whole_images several_images_are_shown_with_their_names \
   an_unusable_sample_shows_the_reason options_that_do_not_fit_are_refused

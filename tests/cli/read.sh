@@ -714,6 +714,77 @@ PYTHON
   grep -q 'another size than the image: expected 30 x 40 pixels, as the upright image, found 40 x 30' errors
 }
 
+# A picture that follows the image is cropped and turned with it, whatever its format; one with its
+# own size has its own crop, with or without --decode image.
+several_images_are_decoded() {
+  need_python
+  "$python" - <<'PYTHON'
+import io, tarfile
+import numpy as np
+from PIL import Image
+generator = np.random.default_rng(2)
+exif = Image.Exif()
+exif[0x112] = 6 # turned by 90 degrees
+with tarfile.open("several.tar", "w") as tar:
+    def add(name, image, kind, **options):
+        data = io.BytesIO()
+        image.save(data, kind, **options)
+        info = tarfile.TarInfo(name)
+        info.size = len(data.getvalue())
+        tar.addfile(info, io.BytesIO(data.getvalue()))
+    for i in range(20):
+        height, width = 30 + i, 70 - 2 * i
+        upright = Image.fromarray(generator.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        add(f"k{i:02}.copy.webp", upright, "WEBP", lossless=True)
+        add(f"k{i:02}.left.png", Image.fromarray(generator.integers(0, 256, (24, 31, 3), dtype=np.uint8)), "PNG")
+        add(f"k{i:02}.png", upright.transpose(Image.ROTATE_90), "PNG", exif=exif)
+        add(f"k{i:02}.small.png", upright.crop((0, 0, width - (i == 9), height)), "PNG")
+PYTHON
+  local copy='copy={from: copy.webp, decode: image, follows: image}' left='left={from: left.png, decode: image, size: 24, crop: none, flip: true}'
+  local other='other={from: copy.webp, decode: image, size: 16}' twin='twin={from: left.png, decode: image, follows: left}'
+  millrace read several.tar --decode image --size 16 --flip --field "$copy" --field "$left" --field "$other" --field "$twin" --order sequential \
+    --print json --out several --quiet >lines
+  same "$(sed -n 8p lines)" '{"position":7,"dataset":0,"epoch":0,"sample":7,"key":"k07","fields":{"copy":[16,16,3],"left":[24,24,3],"other":[16,16,3],"twin":[24,24,3]}}'
+  for i in {00..19}; do
+    ! cmp -s several/k$i.ppm several/k$i.other.ppm || fail "k$i has the image's crop"
+    cmp several/k$i.left.ppm several/k$i.twin.ppm
+  done
+  # --flip is for the image: a record has the same pixels, also with other workers, ranks and batches
+  for rank in 0 1; do
+    millrace read several.tar --field "$twin" --field "$other" --field "$left" --order sequential -j 3 --rank $rank --ranks 2 --micro 4 --out alone --quiet >/dev/null
+  done
+  same "$(ls alone | wc -l)" 60
+  for file in alone/*; do cmp "$file" "several/${file#*/}"; done
+  "$python" - <<'PYTHON'
+import io, tarfile
+import numpy as np
+from PIL import Image
+tar = tarfile.open("several.tar")
+flipped = 0
+for i in range(20):
+    # turned pixels are resampled in another order
+    image, copy = (np.array(Image.open(f"several/k{i:02}.{name}"), int) for name in ("ppm", "copy.ppm"))
+    assert abs(image - copy).max() <= 1
+    stored = np.array(Image.open(tar.extractfile(f"k{i:02}.left.png")).resize((24, 24), Image.BILINEAR), int)
+    pixels = np.array(Image.open(f"several/k{i:02}.left.ppm"), int)
+    is_flipped = abs(pixels - stored[:, ::-1]).max() <= 2
+    assert is_flipped or abs(pixels - stored).max() <= 2
+    flipped += is_flipped
+assert 4 <= flipped <= 16
+PYTHON
+  local small=(--decode image --size 16 --field 'small={from: small.png, decode: image, follows: image}' --order sequential)
+  same "$(status_of millrace read several.tar "${small[@]}")" 1
+  contains "$(cat errors)" 'sample "k09" cannot be used: field "small.png": the PNG has another size than the image that it follows: expected 52 x 39 pixels, as the upright image, found 51 x 39'
+  millrace read several.tar "${small[@]}" --on-error skip --json >report 2>errors
+  same "$(json 'd["samples_count"], d["skipped_count"]' report)" "(19, 1)"
+  same "$(status_of millrace read several.tar --decode image --mixup 1 --field "$copy")" 2
+  contains "$(cat errors)" "turn them off"
+  same "$(status_of millrace read several.tar --field "$copy")" 2
+  contains "$(cat errors)" "a record has no image"
+  same "$(status_of millrace read several.tar --field "$left" --field 'a={from: copy.webp, decode: image, follows: left, size: 8}')" 2
+  contains "$(cat errors)" 'field "a" follows an image, but has a size, crop or flip'
+}
+
 # Masks, arrays, documents, texts and numbers in 20 samples; `late` only in the last two shards.
 make_kinds() {
   "$python" -c 'import numpy, PIL' 2>/dev/null || skip "Python has no numpy or PIL"
@@ -825,7 +896,9 @@ wrong_fields_are_wrong_usage() {
   local spec
   for spec in caption =txt 'c={from: txt, decode: tokens}' 'c={from: txt' 'c={decode: str}' 'c={from: txt, colour: red}' \
     'c={from: npy, decode: array, dtype: q8}' 'c={from: npy, decode: array, rank: 9}' 'c=[a, b]' 'c={from: json, decode: int, path: t}' \
-    'c={from: json, decode: boxes}' 'c={from: json, box_format: yxyx}' 'c={from: json, normalized: 2}' 'c={from: json, visible_min: x}'; do
+    'c={from: json, decode: boxes}' 'c={from: json, box_format: yxyx}' 'c={from: json, normalized: 2}' 'c={from: json, visible_min: x}' \
+    'c={from: jpg, decode: image}' 'c={from: jpg, decode: image, size: big}' 'c={from: jpg, decode: image, size: 5000}' 'c={from: jpg, decode: image, size: 8, crop: middle}' \
+    'c={from: jpg, decode: image, size: 8, flip: 2}' 'c={from: jpg, decode: image, follows: image}' 'c={from: jpg, decode: image, size: 8, default: x}'; do
     same "$(status_of millrace read shards --field "$spec")" 2 "$spec"
     one_line errors
   done
@@ -856,4 +929,4 @@ run_cases each_sample_is_delivered_once a_folder_that_is_not_a_dataset_is_descri
   a_slow_disk_does_not_change_what_is_delivered a_shrinking_file_loses_only_its_samples \
   a_stuck_read_is_named_and_ends_the_run_in_time keys_with_dots_and_spaces_are_read wrong_rules_are_wrong_usage \
   only_the_requested_fields_are_read values_come_from_json json_equals_that_of_python images_may_have_more_fields labels_and_boxes_follow_images objects_with_names_become_arrays \
-  masks_are_stored_upright auto_chooses_fields_by_their_bytes auto_is_refused_where_it_cannot_choose wrong_fields_are_wrong_usage
+  masks_are_stored_upright several_images_are_decoded auto_chooses_fields_by_their_bytes auto_is_refused_where_it_cannot_choose wrong_fields_are_wrong_usage

@@ -543,6 +543,7 @@ static void kept_images_outlive_their_batch(void **state)
 static void wrong_options_are_refused(void **state)
 {
     struct loader_field sized = follower("a", "copy.ppm"), cropped = follower("a", "copy.ppm"),
+                        flipped = follower("a", "copy.ppm"),
                         unsized = image_of_its_own("a", "copy.ppm", 0, 8),
                         large = image_of_its_own("a", "copy.ppm", 5000, 8),
                         uncropped = image_of_its_own("a", "copy.ppm", 8, 8),
@@ -551,7 +552,8 @@ static void wrong_options_are_refused(void **state)
                         with_path = follower("a", "copy.ppm"),
                         with_default = image_of_its_own("a", "copy.ppm", 8, 8);
     sized.image.width = 8;
-    cropped.image.crop = crop_options_default(CROP_CENTER);
+    cropped.image.crop = crop_options_default(CROP_NONE);
+    flipped.image.crop.flip = true;
     uncropped.image.crop.scale_max = 2;
     chained.follows = "c";
     itself.follows = "a";
@@ -565,6 +567,7 @@ static void wrong_options_are_refused(void **state)
     } cases[] = {
         {sized, "follows an image, but has a size", false, false},
         {cropped, "follows an image, but has a size", false, false},
+        {flipped, "follows an image, but has a size", false, false},
         {unsized, "is an image without a size", false, false},
         {large, "field \"a\": the size of output images is invalid", false, false},
         {uncropped, "field \"a\": range of crop areas is invalid", true, false},
