@@ -19,8 +19,8 @@
  *              end: "<|endoftext|>"}
  *
  * decode is bytes by default. dtype is that of arrays, by default f32, and labels, by default u8;
- * rank is that of arrays, by default 1. size, crop and flip are those of an image that follows none;
- * crop is random by default. The others are as in struct loader_field.
+ * rank is that of arrays, by default 1. size, crop and flip are those of an image that follows
+ * none; crop is by default random. The others are as in struct loader_field.
  */
 #ifndef MILLRACE_CLI_REPORT_READ_FIELDS_H
 #define MILLRACE_CLI_REPORT_READ_FIELDS_H
