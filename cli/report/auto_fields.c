@@ -6,6 +6,7 @@
 #include "cli/report/read_fields.h"
 #include "image/formats/png.h"
 #include "image/pipeline/check.h"
+#include "image/rect.h"
 #include "io/file_util.h"
 #include "io/zstd/seekable_io.h"
 #include "shards/dataset/dataset.h"
@@ -71,6 +72,13 @@ static int read_value(struct look *look, const struct shard *shard, const struct
                                memory->data, *ret_bytes, err);
 }
 
+/* Sides after the orientation is applied. */
+static void turn_upright(struct pixels_info *info)
+{
+    if (orientation_swaps_sides(info->orientation))
+        *info = (struct pixels_info){.width = info->height, .height = info->width};
+}
+
 /* *ret_info: zeros if the sample has no image, or a damaged one. */
 static int measure_image(struct look *look, const struct shard *shard, uint64_t sample,
                          struct pixels_info *ret_info, struct err *err)
@@ -87,27 +95,30 @@ static int measure_image(struct look *look, const struct shard *shard, uint64_t 
     if (!status &&
         image_check_headers(look->checker, look->image.data, bytes, NULL, ret_info, NULL))
         *ret_info = (struct pixels_info){0};
-    if (ret_info->orientation >= 5) /* turned by 90 degrees */
-        *ret_info = (struct pixels_info){.width = ret_info->height, .height = ret_info->width};
+    turn_upright(ret_info);
     return status;
 }
 
-/* Chooses labels for a mask that can be decoded with its image. */
-static int look_at_png(struct look *look, const struct shard *shard, uint64_t sample, size_t bytes,
-                       struct choice *value, struct err *err)
+/* Chooses labels or an image for a picture that is as large as the image of its sample. */
+static int look_at_picture(struct look *look, const struct shard *shard, uint64_t sample,
+                           size_t bytes, struct choice *value, struct err *err)
 {
-    struct pixels_info image, mask;
+    struct pixels_info image, picture;
     struct png_traits traits;
-    if (png_probe(look->value.data, bytes, &traits) ||
-        (strcmp(traits.color, "gray") != 0 && strcmp(traits.color, "palette") != 0) ||
-        image_check_headers(look->checker, look->value.data, bytes, NULL, &mask, NULL))
+    if (image_check_headers(look->checker, look->value.data, bytes, NULL, &picture, NULL))
         return 0;
+    bool is_mask = image_kind_of(look->value.data, bytes) == IMAGE_PNG &&
+                   png_probe(look->value.data, bytes, &traits) == 0 &&
+                   (strcmp(traits.color, "gray") == 0 || strcmp(traits.color, "palette") == 0);
+    if (!is_mask)
+        turn_upright(&picture);
     int status = measure_image(look, shard, sample, &image, err);
-    if (!status && image.width == mask.width && image.height == mask.height) {
-        value->decode = LOADER_FIELD_LABELS;
+    if (status || image.width != picture.width || image.height != picture.height)
+        return status;
+    value->decode = is_mask ? LOADER_FIELD_LABELS : LOADER_FIELD_IMAGE;
+    if (is_mask)
         value->dtype = traits.depth_bits > 8 ? DTYPE_U16 : DTYPE_U8;
-    }
-    return status;
+    return 0;
 }
 
 static bool has_controls(const uint8_t *text, size_t bytes)
@@ -209,8 +220,8 @@ static int look_at_value(struct look *look, const struct shard *shard, uint64_t 
         value.decode = LOADER_FIELD_ARRAY;
         value.dtype = npy.dtype;
         value.rank = npy.rank;
-    } else if (look->decodes_images && image_kind_of(data, bytes) == IMAGE_PNG) {
-        status = look_at_png(look, shard, sample, bytes, &value, err);
+    } else if (look->decodes_images && image_kind_of(data, bytes) != IMAGE_UNKNOWN) {
+        status = look_at_picture(look, shard, sample, bytes, &value, err);
     } else if (bytes == field->size_bytes) {
         value.decode = kind_of_text(choice->extension, data, bytes);
     }
@@ -352,7 +363,7 @@ static int add_spec(struct option_list *specs, const struct choice *choice, stru
     str_add_format(&spec, ", decode: %s", read_field_decode_name(choice->decode));
     bool is_array = choice->decode == LOADER_FIELD_ARRAY,
          is_mask = choice->decode == LOADER_FIELD_LABELS;
-    if (is_mask)
+    if (is_mask || choice->decode == LOADER_FIELD_IMAGE)
         str_add_text(&spec, ", follows: image");
     if (is_array || (is_mask && choice->dtype != DTYPE_U8)) {
         str_add_text(&spec, ", dtype: ");

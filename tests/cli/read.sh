@@ -806,7 +806,8 @@ for shard in range(4):
     with tarfile.open(f"kinds/s{shard}.tar", "w") as tar:
         for i in range(5 * shard, 5 * shard + 5):
             fields = {"jpg": image("RGB", (40, 30), "JPEG", exif=exif), "cls": b"1", "seg.png": image("P" if i % 2 else "L", (30, 40)),
-                      "deep.png": image("I;16" if i == 3 else "L", (30, 40)), "rgb.png": image("RGB", (30, 40)), "small.png": image("L", (7, 7)),
+                      "deep.png": image("I;16" if i == 3 else "L", (30, 40)),
+                      "rgb.png": image("RGB", (40, 30), exif=exif) if i % 3 else image("RGB", (30, 40), "WEBP"), "small.png": image("L", (7, 7)),
                       "emb.npy": array(np.zeros((i, 3), np.float16)), "mixed.npy": array(np.zeros((1,) * (1 + i % 2), np.int32)),
                       "order.npy": array(np.zeros((2, 3), order="F")), "truth": array(np.array(True)), "json": b'{"a": [%d]}' % i, "points.json": b"%d" % i,
                       "any.json": [b"[1]", b"2", b"0.5"][i % 3], "bad.json": b"{}" if i != 4 else b"{", "null.json": b"null", "txt": b"%d" % i,
@@ -862,6 +863,7 @@ END
   millrace read kinds/s3.tar --field auto --decode image --size 16 >/dev/null 2>log
   contains "$(cat log)" "kinds/s3.tar: fields: --field"
   chosen_fields log >found
+  same "$(grep 'decode: image' found)" "--field 'rgb_png={from: rgb.png, decode: image, follows: image}'"
   same "$(grep labels found)" "--field 'deep_png={from: deep.png, decode: labels, follows: image}'
 --field 'seg_png={from: seg.png, decode: labels, follows: image}'"
   millrace read kinds/s0.tar --field auto --decode image --size 16 --count 2 --batch 2 --print json >lines 2>log
