@@ -378,6 +378,22 @@ static void each_image_has_choices_of_its_own(void **state)
     free(reseeded);
 }
 
+/* As docs/reference/images.md specifies: those of "image" with the seed xor XXH3 of the name. */
+static void the_choices_are_those_of_another_seed(void **state)
+{
+    const uint64_t xxh3_of_a = 0xe6c632b61e964e1f;
+    const struct loader_field field = image_of_its_own("a", "copy.ppm", WIDTH, HEIGHT);
+    char path[TEST_PATH_BYTES_MAX + 16];
+    size_t bytes;
+    struct loader_options options = images_options(*state, path, &field, 1);
+    uint8_t *a = collect(&options, "a", &bytes);
+    options.seed ^= xxh3_of_a;
+    uint8_t *image = collect(&options, "image", &bytes);
+    assert_int_equal(count_equal(a, image, 2 * SAMPLES, bytes), 2 * SAMPLES);
+    free(a);
+    free(image);
+}
+
 /* Without a random choice, an image of its own is what "image" would be. */
 static void a_center_crop_is_that_of_the_image(void **state)
 {
@@ -601,6 +617,7 @@ int main(void)
         cmocka_unit_test(followers_are_moved_but_keep_their_colors),
         cmocka_unit_test(the_other_fields_ranks_and_workers_do_not_matter),
         cmocka_unit_test(each_image_has_choices_of_its_own),
+        cmocka_unit_test(the_choices_are_those_of_another_seed),
         cmocka_unit_test(a_center_crop_is_that_of_the_image),
         cmocka_unit_test(masks_and_images_follow_a_field),
         cmocka_unit_test(bad_images_are_named_and_replaced),
