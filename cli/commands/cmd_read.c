@@ -638,8 +638,8 @@ const struct verb verb_read = {
         "counts the regions that a batch touches, and compares the count with that of a full "
         "shuffle; it also does so for 16 consecutive batches together, which matter if the "
         "dataset is sorted by class. --html shows images with their labels, and the fields of "
-        "--field: masks, boxes and keypoints over the images, texts and numbers below. See "
-        "`millrace help formats` for the rules of --fault.",
+        "--field: masks, boxes and keypoints over the images, other images beside them, texts and "
+        "numbers below. See `millrace help formats` for the rules of --fault.",
     .options = OPTION_TABLE(option_rows),
     .examples = examples,
     .args_bytes = sizeof(struct read_args),
