@@ -311,9 +311,9 @@ static bool has_images(const struct survey *survey)
     return false;
 }
 
-/* The fields that the loader decodes: images as they are stored, not cropped. */
+/* The fields that the loader decodes: images whole, not cropped. */
 struct item_fields {
-    struct loader_field list[2 * LOADER_FIELDS_MAX + 1];
+    struct loader_field list[LOADER_FIELDS_MAX];
     struct str stored_names[LOADER_FIELDS_MAX];
     uint32_t count;
 };
@@ -324,28 +324,40 @@ static void deinit_fields(struct item_fields *fields)
         str_deinit(&fields->stored_names[f]);
 }
 
-/* Adds the requested fields, and the bytes of each image. */
-static int add_fields(const struct page_dataset_options *page, struct item_fields *fields,
+/* Adds the stored bytes of an image, if there is room: else the page shows what is decoded. */
+static int add_stored(struct item_fields *fields, const char *name, const char *from,
                       struct err *err)
+{
+    if (fields->count == LOADER_FIELDS_MAX)
+        return 0;
+    struct str *stored_name = &fields->stored_names[fields->count];
+    str_add_format(stored_name, PAGE_ITEMS_STORED "%s", name);
+    if (str_status(stored_name))
+        return err_set(err, -ENOMEM, "out of memory for a field");
+    fields->list[fields->count++] =
+        (struct loader_field){.name = str_text(stored_name), .from = from};
+    return 0;
+}
+
+/* Adds the requested fields, and the stored bytes of each image. image: extensions of that of
+ * LOADER_IMAGE; NULL: none. */
+static int add_fields(const struct page_dataset_options *page, const char *image,
+                      struct item_fields *fields, struct err *err)
 {
     memcpy(fields->list, page->fields, page->fields_count * sizeof fields->list[0]);
     fields->count = page->fields_count;
-    for (uint32_t f = 0; f < page->fields_count; f++) {
+    int status = image ? add_stored(fields, "image", image, err) : 0;
+    for (uint32_t f = 0; f < page->fields_count && !status; f++) {
         struct loader_field *field = &fields->list[f];
-        struct str *name = &fields->stored_names[f];
         if (field->decode != LOADER_FIELD_IMAGE)
             continue;
-        str_add_format(name, PAGE_ITEMS_STORED "%s", field->name);
-        if (str_status(name))
-            return err_set(err, -ENOMEM, "out of memory for a field");
-        fields->list[fields->count++] =
-            (struct loader_field){.name = str_text(name), .from = field->from};
+        status = add_stored(fields, field->name, field->from, err);
         if (field->follows)
             continue;
         field->image.width = field->image.height = ITEMS_SIDE_PIXELS;
         field->image.crop = crop_options_default(CROP_NONE);
     }
-    return 0;
+    return status;
 }
 
 static int open_items(struct io *io, struct source *source, struct item_fields *fields,
@@ -365,12 +377,12 @@ static int open_items(struct io *io, struct source *source, struct item_fields *
     options.decode = has_images(&source->survey) ? LOADER_IMAGE : LOADER_RECORD;
     options.image.width = options.image.height = ITEMS_SIDE_PIXELS;
     options.image.crop = crop_options_default(CROP_NONE);
-    if (options.decode == LOADER_IMAGE)
-        fields->list[fields->count++] =
-            (struct loader_field){.name = PAGE_ITEMS_STORED "image", .from = options.image.field};
+    int status =
+        add_fields(page, options.decode == LOADER_IMAGE ? options.image.field : NULL, fields, err);
     options.fields = fields->list;
     options.fields_count = fields->count;
-    int status = loader_open(&options, &source->loader, err);
+    if (!status)
+        status = loader_open(&options, &source->loader, err);
     if (status)
         return status;
     struct page_items_options items = {.loader = source->loader,
@@ -386,9 +398,7 @@ static int read_items(struct io *io, struct source *source, struct err *err)
 {
     const struct batch *batch;
     struct item_fields fields = {0};
-    int status = add_fields(source->options, &fields, err);
-    if (!status)
-        status = open_items(io, source, &fields, err);
+    int status = open_items(io, source, &fields, err);
     deinit_fields(&fields);
     while (!status && (status = loader_next(source->loader, &batch, err)) == LOADER_BATCH) {
         status = 0;

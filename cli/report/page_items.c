@@ -45,10 +45,29 @@ static void add_note(struct str *out, const char *text)
 
 /* ---- Pictures. ---- */
 
+/* Sets *ret_stored to the field of bytes with the stored image; NULL: there is none. */
+static int find_stored(struct page_items *items, const struct batch *batch, const char *name,
+                       const struct batch_field **ret_stored, struct err *err)
+{
+    *ret_stored = NULL;
+    if (!items->options.shows_stored)
+        return 0;
+    str_clear(&items->name);
+    str_add_format(&items->name, PAGE_ITEMS_STORED "%s", name);
+    if (str_status(&items->name))
+        return err_set(err, -ENOMEM, "out of memory for a picture");
+    *ret_stored = batch_field_named(batch, str_text(&items->name));
+    return 0;
+}
+
 static int find_picture(struct page_items *items, const struct batch *batch, uint32_t n,
                         const struct batch_field *image, struct picture *picture, struct err *err)
 {
-    if (!items->pipeline) {
+    const struct batch_field *stored;
+    int status = find_stored(items, batch, image->name, &stored, err);
+    if (status)
+        return status;
+    if (!stored) {
         *picture = (struct picture){.rgb = (const uint8_t *)image->data +
                                            (int64_t)n * image->stride_bytes[0],
                                     .width = (uint32_t)image->shape[2],
@@ -57,15 +76,10 @@ static int find_picture(struct page_items *items, const struct batch *batch, uin
         return 0;
     }
     uint64_t bytes;
-    str_clear(&items->name);
-    str_add_format(&items->name, PAGE_ITEMS_STORED "%s", image->name);
-    if (str_status(&items->name))
-        return err_set(err, -ENOMEM, "out of memory for a picture");
-    const uint8_t *data =
-        read_field_values(batch_field_named(batch, str_text(&items->name)), n, &bytes);
-    int status = image_pipeline_decode_whole(items->pipeline, data, bytes, NULL,
-                                             (struct image_bounds){items->options.side_pixels},
-                                             &picture->rgb, &picture->width, &picture->height, err);
+    const uint8_t *data = read_field_values(stored, n, &bytes);
+    status = image_pipeline_decode_whole(items->pipeline, data, bytes, NULL,
+                                         (struct image_bounds){items->options.side_pixels},
+                                         &picture->rgb, &picture->width, &picture->height, err);
     picture->stride_bytes = 3 * (size_t)picture->width;
     return status;
 }

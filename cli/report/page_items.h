@@ -29,7 +29,7 @@ struct page_items_options {
     bool has_image; /* of LOADER_IMAGE */
     /* The batch's images are stretched (CROP_NONE), and fields of bytes have the stored ones: that
      * of the image NAME is named PAGE_ITEMS_STORED "NAME". Shows those instead, as large as fits
-     * into side_pixels. */
+     * into side_pixels, except of images without such a field. */
     bool shows_stored;
     uint32_t side_pixels;
     bool shows_positions;

@@ -157,6 +157,17 @@ for figure in json.load(open("report"))["figures"][:5]:
     assert sizes == [(60, 50), (60, 50), (30, 90)], sizes
     assert [masks for _, masks in figure["views"]] == [0, 0, 1]
 PY
+  # of 24 fields, none is left for the stored bytes of more than one image
+  for i in {1..20}; do images+=(--field "f$i=png"); done
+  millrace inspect several.tar --html many-fields.html "${images[@]}" --quiet >/dev/null
+  content_of many-fields.html
+  "$python" - <<'PY'
+import base64, io, json
+from PIL import Image
+for figure in json.load(open("report"))["figures"][:5]:
+    sizes = [Image.open(io.BytesIO(base64.b64decode(data))).size for data, _ in figure["views"]]
+    assert sizes == [(60, 50), (320, 320), (320, 320)], sizes
+PY
   millrace read several.tar --field 'image={from: png, decode: bytes}' --html bytes.html --quiet >/dev/null
   content_of bytes.html
   same "$(json 'd["pictures"], len(d["figures"])' report)" "(0, 5)"
