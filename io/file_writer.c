@@ -1,8 +1,10 @@
 /*
  * file_writer — see file_writer.h.
  *
- * One of two buffers fills while the other is written. For direct I/O, writes are BUFFER_BYTES
- * long and aligned; the last one is padded to IO_ALIGN_BYTES, and finalizing truncates it.
+ * One of two buffers fills while the other is written. Writes bypass the page cache, if the file
+ * system allows it: copying a large file into the cache takes more CPU time than everything else
+ * here, and crowds out what is being read. They are BUFFER_BYTES long and aligned; the last one is
+ * padded to IO_ALIGN_BYTES, and finalizing truncates it.
  */
 #include "io/file_writer.h"
 
@@ -41,11 +43,13 @@ int file_writer_open(struct io *io, struct io_file *file, const char *path,
     writer->file = file;
     writer->path = path;
     writer->hash = hash_stream_open();
-    for (int i = 0; i < BUFFERS_COUNT; i++)
+    bool has_memory = writer->hash;
+    for (int i = 0; i < BUFFERS_COUNT && has_memory; i++) {
         writer->buffers[i] = aligned_alloc(IO_ALIGN_BYTES, BUFFER_BYTES);
-    int status = writer->hash && writer->buffers[0] && writer->buffers[1]
-                     ? io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err)
-                     : err_set(err, -ENOMEM, "out of memory for writing a file");
+        has_memory = writer->buffers[i];
+    }
+    int status = has_memory ? io->ops->queue_open(io, BUFFERS_COUNT, &writer->queue, err)
+                            : err_set(err, -ENOMEM, "out of memory for writing a file");
     if (status)
         file_writer_close(writer);
     else
@@ -90,7 +94,8 @@ static int submit_buffer(struct file_writer *writer, size_t bytes, struct err *e
                                    .file = writer->file,
                                    .offset = writer->offset - writer->filled_bytes,
                                    .data = writer->buffers[buffer],
-                                   .bytes = bytes};
+                                   .bytes = bytes,
+                                   .flags = IO_NOREUSE};
     int taken = writer->io->ops->submit(writer->queue, &request, 1);
     if (taken < 0) {
         err_errno(err, taken, "could not write");
