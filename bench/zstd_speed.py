@@ -4,8 +4,8 @@ reading with webdataset's of the same shards through `zstd -dc`. The programs ta
 
     build/oracles/bin/python bench/zstd_speed.py --millrace build/release/millrace LIST [--rounds 3] [--cpus 2]
 
-LIST: JSON Lines, of which the member text becomes the field txt and the others json. Everything is in
-the page cache when it is read.
+LIST: JSON Lines, of which the member text becomes the field txt and the others json. millrace reads
+first, from the disk: the conversion leaves little in the page cache.
 """
 import argparse
 import glob
