@@ -20,10 +20,15 @@ static size_t skip_spaces(const char *text, size_t at, size_t end)
 /* The position after the string at `at`; end + 1 if it is unterminated. */
 static size_t skip_string(const char *text, size_t at, size_t end)
 {
-    for (at++; at < end; at++) {
-        if (text[at] == '"')
+    const size_t begin = at + 1;
+    const char *quote;
+    for (at = begin; at < end && (quote = memchr(text + at, '"', end - at)); at++) {
+        size_t escapes = 0; /* backslashes before the quote: an odd one belongs to it */
+        at = (size_t)(quote - text);
+        while (at - escapes > begin && text[at - escapes - 1] == '\\')
+            escapes++;
+        if (escapes % 2 == 0)
             return at + 1;
-        at += text[at] == '\\';
     }
     return end + 1;
 }
