@@ -49,7 +49,8 @@ struct err {
 int err_set(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Like err_set, with ": strerror(code)" appended to WHAT. For failed system calls. */
+/* Like err_set, with ": strerror(code)" appended to WHAT, or for -EBADMSG ": the data is damaged".
+ * For failed system calls and requests. */
 int err_errno(struct err *err, int code, const char *what_format, ...)
     __attribute__((format(printf, 3, 4)));
 

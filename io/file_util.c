@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static ssize_t run_request(struct io_queue *queue, struct io *io, struct io_request *request)
+ssize_t io_run_request(struct io_queue *queue, struct io *io, struct io_request *request)
 {
     struct io_request *done = NULL;
     int taken = io->ops->submit(queue, &request, 1);
@@ -33,7 +33,7 @@ static int request_error(struct err *err, int code, const char *what, const char
     err_errno(err, code, "%s", what);
     err_at(err, path, (int64_t)offset);
     if (code == -EBADMSG) /* compressed: seekable_io.h */
-        err_advise(err, "copy the file again; `zstd -t` checks all of it");
+        err_advise(err, "copy the file again; `millrace verify` checks all of it");
     return code;
 }
 
@@ -42,7 +42,7 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
 {
     struct io_request request = {
         .kind = IO_READ, .file = file, .offset = offset, .data = data, .bytes = bytes};
-    ssize_t result = bytes > 0 ? run_request(queue, io, &request) : 0;
+    ssize_t result = bytes > 0 ? io_run_request(queue, io, &request) : 0;
     if (result < 0)
         return request_error(err, (int)result, "could not read", path, offset);
     if ((size_t)result < bytes) {
@@ -66,7 +66,7 @@ int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, 
                                  .offset = offset,
                                  .data = (void *)(uintptr_t)data,
                                  .bytes = bytes};
-    ssize_t result = bytes > 0 ? run_request(queue, io, &request) : 0;
+    ssize_t result = bytes > 0 ? io_run_request(queue, io, &request) : 0;
     return result < 0 ? request_error(err, (int)result, "could not write", path, offset) : 0;
 }
 

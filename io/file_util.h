@@ -7,6 +7,8 @@
 
 #include "io/io.h"
 
+/* Submits a request to an idle queue and waits for it. Returns its result, or -errno. */
+ssize_t io_run_request(struct io_queue *queue, struct io *io, struct io_request *request);
 /* -ENODATA with detail if the file is too short. Blocks. */
 int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                   uint64_t offset, void *data, size_t bytes, struct err *err);

@@ -11,7 +11,7 @@ struct file_writer; /* use from one thread only */
  * Borrows io and file. */
 int file_writer_open(struct io *io, struct io_file *file, const char *path,
                      struct file_writer **ret_writer, struct err *err);
-/* Waits for writes in flight. NULL is fine. */
+/* Cancels writes in flight and waits for them. NULL is fine. */
 void file_writer_close(struct file_writer *writer);
 /* Copies the data. data: NULL appends zeros. */
 int file_writer_append(struct file_writer *writer, const void *data, uint64_t bytes,

@@ -340,8 +340,9 @@ struct loader_options {
     /* Limit on the sum of batch buffers, read-ahead, lists and scratch; 0: 1 GiB. A micro-batch
      * whose ragged fields find no memory waits for the release of earlier ones. Does not include
      * the indexes of open shards, the bytes of substitutes in unreleased batches and ragged fields
-     * (at most memory_bytes again), or each worker's decoding memory beyond 2 MiB for "image" and
-     * for each image field that follows none (bounded by image.pixels_max). */
+     * (at most memory_bytes again), what threads hold that read compressed shards (about 2 MiB each
+     * for shards of millrace), or each worker's decoding memory beyond 2 MiB for "image" and for
+     * each image field that follows none (bounded by image.pixels_max). */
     uint64_t memory_bytes;
     /* Micro-batches in preparation, 2 to 64. 0: starts small and grows on demand, within
      * memory_bytes. */

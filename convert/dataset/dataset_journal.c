@@ -155,6 +155,16 @@ static int load_jpegs(const struct json_t *line, struct convert_jpeg_counts *jpe
     return 0;
 }
 
+/* A plain tar has no index. */
+static bool index_offset_is_valid(const struct journal_reader *reader,
+                                  const struct shard_summary *summary)
+{
+    return reader->outputs[0].source->options->format == CONVERT_FORMAT_TAR
+               ? summary->index_offset == 0
+               : shard_index_offset_is_plausible(summary->index_offset,
+                                                 summary->uncompressed_bytes);
+}
+
 static int load_shard(const struct journal_reader *reader, const struct json_t *line,
                       uint64_t offset)
 {
@@ -171,8 +181,7 @@ static int load_shard(const struct journal_reader *reader, const struct json_t *
         jsonx_text(jsonx_get(line, "xxh3"), &hex) ||
         jsonx_u64(jsonx_get(line, "index_crc32c"), &crc) || crc > UINT32_MAX ||
         jsonx_u64(jsonx_get(line, "index_offset"), &shard.summary.index_offset) ||
-        !shard_index_offset_is_plausible(shard.summary.index_offset,
-                                         shard.summary.uncompressed_bytes) ||
+        !index_offset_is_valid(reader, &shard.summary) ||
         jsonx_u64(jsonx_get(line, "next_item"), &shard.next_item) ||
         jsonx_u64(jsonx_get(line, "skipped_count"), &shard.skipped_count) ||
         jsonx_u64(jsonx_get(line, "source_bytes"), &shard.source_bytes) ||

@@ -279,7 +279,7 @@ static int shards_open(struct io *io, struct source *source, struct err *err)
     shards->shards = calloc(dataset->shards_count + 1, sizeof *shards->shards);
     if (!shards->shards)
         return err_set(err, -ENOMEM, "out of memory for a list of shards");
-    struct io *shards_io = NULL; /* only the indexes of compressed shards are read: uncompressed */
+    struct io *shards_io = NULL; /* for the indexes of compressed shards */
     status = seekable_io_open(io, 1, &shards_io, err);
     for (uint64_t i = 0; i < dataset->shards_count && !status; i++) {
         status = check_stop(source->options, err);

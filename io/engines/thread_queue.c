@@ -41,7 +41,7 @@ struct io_queue {
     unsigned pending_count, done_count;
     unsigned wake_count;              /* done requests that wake the reaper; 0: no reaper waits */
     struct engine_thread *idle_first; /* a stack */
-    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, transferring */
+    unsigned started_count, idle_count, busy_count; /* threads: all, asleep, running one */
     bool is_closing;
     struct engine_thread threads[];
 };

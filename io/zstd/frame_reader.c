@@ -37,10 +37,21 @@ static int reserve(uint8_t **buffer, size_t *capacity, size_t bytes)
     return *buffer ? 0 : -ENOMEM;
 }
 
-static int read_stored(struct frame_reader *reader, const struct frames_file *file, uint64_t offset,
-                       void *data, size_t bytes)
+ssize_t frame_reader_read_stored(struct frame_reader *reader, const struct frames_file *file,
+                                 uint64_t offset, void *data, size_t bytes)
 {
-    return io_read_exact(reader->queue, reader->io, file->file, "", offset, data, bytes, NULL);
+    struct io_request request = {
+        .kind = IO_READ, .file = file->file, .offset = offset, .data = data, .bytes = bytes};
+    int status = open_queue(reader);
+    return status ? status : io_run_request(reader->queue, reader->io, &request);
+}
+
+/* A compressed file must not end early. */
+static int read_all(struct frame_reader *reader, const struct frames_file *file, uint64_t offset,
+                    void *data, size_t bytes)
+{
+    ssize_t count = frame_reader_read_stored(reader, file, offset, data, bytes);
+    return count < 0 ? (int)count : (size_t)count < bytes ? -EBADMSG : 0;
 }
 
 static int decompress(struct frame_reader *reader, const uint8_t *stored, size_t stored_bytes,
@@ -116,7 +127,7 @@ static int read_frames(struct frame_reader *reader, const struct frames_file *fi
         size_t bytes = table->stored_at[last + 1] - at;
         status = reserve(&reader->stored, &reader->stored_capacity, bytes_max(bytes, STORED_BYTES));
         if (!status)
-            status = read_stored(reader, file, at, reader->stored, bytes);
+            status = read_all(reader, file, at, reader->stored, bytes);
         for (; !status && frame <= last; frame++)
             status = take_frame(reader, file, frame,
                                 reader->stored + (table->stored_at[frame] - at), wanted);
@@ -135,23 +146,10 @@ ssize_t frame_reader_read(struct frame_reader *reader, const struct frames_file 
     bytes = bytes_min(bytes, content_bytes - offset);
     size_t before_tail = offset < tail_from ? bytes_min(bytes, tail_from - offset) : 0;
     const struct wanted wanted = {offset, before_tail, data};
-    int status = open_queue(reader);
-    if (!status && before_tail > 0)
-        status = read_frames(reader, file, &wanted);
+    int status = before_tail > 0 ? read_frames(reader, file, &wanted) : 0;
     if (!status && before_tail < bytes)
-        status = read_stored(reader, file,
-                             seek_table_tail_at(table) + (offset + before_tail - tail_from),
-                             (uint8_t *)data + before_tail, bytes - before_tail);
-    return status ? status : (ssize_t)bytes;
-}
-
-ssize_t frame_reader_read_stored(struct frame_reader *reader, const struct frames_file *file,
-                                 uint64_t offset, void *data, size_t bytes)
-{
-    uint64_t file_bytes = reader->io->ops->file_size(file->file);
-    bytes = offset < file_bytes ? bytes_min(bytes, file_bytes - offset) : 0;
-    int status = open_queue(reader);
-    if (!status)
-        status = read_stored(reader, file, offset, data, bytes);
+        status =
+            read_all(reader, file, seek_table_tail_at(table) + (offset + before_tail - tail_from),
+                     (uint8_t *)data + before_tail, bytes - before_tail);
     return status ? status : (ssize_t)bytes;
 }

@@ -31,7 +31,7 @@ struct frame_reader {
 };
 
 /* Reads like IO_READ: fewer bytes only at the end of the content. Returns their number or -errno;
- * -EBADMSG: a frame is damaged. Blocks. */
+ * -EBADMSG: a frame is damaged, or the file was truncated. Blocks. */
 ssize_t frame_reader_read(struct frame_reader *reader, const struct frames_file *file,
                           uint64_t offset, void *data, size_t bytes);
 /* Reads the file as it is stored. */

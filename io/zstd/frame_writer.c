@@ -113,10 +113,10 @@ static int write_frames(struct frame_writer *writer, struct err *err)
     int status = 0;
     for (unsigned i = 0; i < writer->filling && !status; i++) {
         struct frame *frame = &writer->frames[i];
-        if (frame->stored_bytes == 0)
-            return err_set(err, -ENOMEM, "out of memory for compressing");
-        status =
-            writer->options.write(writer->options.context, frame->stored, frame->stored_bytes, err);
+        status = frame->stored_bytes == 0
+                     ? err_set(err, -ENOMEM, "out of memory for compressing")
+                     : writer->options.write(writer->options.context, frame->stored,
+                                             frame->stored_bytes, err);
         seek_table_add_frame(&writer->entries, (uint32_t)frame->stored_bytes,
                              (uint32_t)frame->content_bytes);
         frame->content_bytes = 0;

@@ -50,24 +50,20 @@ static int bad_table(const char *path, uint64_t offset, const char *what, struct
 {
     err_set(err, -EBADMSG, "%s", what);
     err_at(err, path, (int64_t)offset);
-    err_advise(err, "the file was truncated or damaged: copy it again; `zstd -t` checks all of it");
+    err_advise(err, "the file was truncated or damaged: copy it again");
     return -EBADMSG;
 }
 
-static int add_entry(struct seek_table *table, uint32_t stored_bytes, uint32_t content_bytes,
-                     bool is_last)
+/* Frames without content, such as skippable ones, are never decompressed. */
+static int add_entry(struct seek_table *table, uint32_t stored_bytes, uint32_t content_bytes)
 {
     uint32_t frame = table->frames_count;
-    if (is_last && content_bytes == 0 && stored_bytes > SEEK_TABLE_HEADER_BYTES) {
-        table->tail_bytes = stored_bytes - SEEK_TABLE_HEADER_BYTES;
-        return 0;
-    }
     table->content_at[frame + 1] = table->content_at[frame] + content_bytes;
     table->stored_at[frame + 1] = table->stored_at[frame] + stored_bytes;
     table->frames_count++;
-    return stored_bytes > SEEK_TABLE_FRAME_BYTES_MAX || content_bytes > SEEK_TABLE_FRAME_BYTES_MAX
-               ? -EBADMSG
-               : 0;
+    bool is_large =
+        stored_bytes > SEEK_TABLE_FRAME_BYTES_MAX || content_bytes > SEEK_TABLE_FRAME_BYTES_MAX;
+    return content_bytes > 0 && is_large ? -EBADMSG : 0;
 }
 
 int seek_table_decode(const uint8_t *bytes, uint64_t bytes_count, uint64_t file_bytes,
@@ -89,17 +85,14 @@ int seek_table_decode(const uint8_t *bytes, uint64_t bytes_count, uint64_t file_
             : err_set(err, -ENOMEM, "out of memory for a seek table of %" PRIu32 " frames", count);
     for (uint32_t i = 0; i < count && !status; i++) {
         uint64_t at = SEEK_TABLE_HEADER_BYTES + (uint64_t)i * entry_bytes(footer[4]);
-        status = add_entry(&table, bytes_get_u32(bytes + at), bytes_get_u32(bytes + at + 4),
-                           i + 1 == count);
+        status = add_entry(&table, bytes_get_u32(bytes + at), bytes_get_u32(bytes + at + 4));
         if (status) {
             bad_table(path, table_at + at, "a frame is too large to read parts of the file", err);
             err_expected(err, "at most %d MiB in a frame", SEEK_TABLE_FRAME_BYTES_MAX >> 20);
             err_advise(err, "compress it again with smaller frames");
         }
     }
-    uint64_t end = status ? 0
-                          : table.stored_at[table.frames_count] +
-                                (table.tail_bytes ? table.tail_bytes + SEEK_TABLE_HEADER_BYTES : 0);
+    uint64_t end = status ? 0 : table.stored_at[count];
     if (!status && end != table_at) {
         status = bad_table(path, table_at, "the seek table does not match the file's size", err);
         err_expected(err, "frames of %" PRIu64 " bytes before it", end);
@@ -110,6 +103,23 @@ int seek_table_decode(const uint8_t *bytes, uint64_t bytes_count, uint64_t file_
     else
         *ret_table = table;
     return status;
+}
+
+bool seek_table_ends_empty(const struct seek_table *table)
+{
+    uint32_t count = table->frames_count;
+    return count > 0 && table->content_at[count - 1] == table->content_at[count] &&
+           table->stored_at[count] - table->stored_at[count - 1] > SEEK_TABLE_HEADER_BYTES;
+}
+
+void seek_table_set_tail(struct seek_table *table, const uint8_t header[SEEK_TABLE_HEADER_BYTES])
+{
+    const uint64_t *stored_at = &table->stored_at[table->frames_count - 1];
+    uint64_t bytes = stored_at[1] - stored_at[0] - SEEK_TABLE_HEADER_BYTES;
+    if (bytes_get_u32(header) != TAIL_MAGIC || bytes_get_u32(header + 4) != bytes)
+        return;
+    table->frames_count--;
+    table->tail_bytes = bytes;
 }
 
 uint64_t seek_table_content_bytes(const struct seek_table *table)

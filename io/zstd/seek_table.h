@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -25,7 +26,7 @@ enum {
     SEEK_TABLE_HEADER_BYTES = 8, /* of a skippable frame */
 };
 
-/* Zero-initialize. Immutable once decoded or encoded. */
+/* Zero-initialize. */
 struct seek_table {
     uint32_t frames_count;
     /* Where each frame begins in the content and in the file; [frames_count]: where they end. */
@@ -37,10 +38,15 @@ void seek_table_deinit(struct seek_table *table);
 
 /* Returns the size of the seek table whose footer ends the file; 0: the file has none. */
 uint64_t seek_table_bytes(const uint8_t footer[SEEK_TABLE_FOOTER_BYTES]);
-/* bytes: the whole seek table. -EBADMSG with the offset: it does not describe a file of this size,
- * or a frame exceeds SEEK_TABLE_FRAME_BYTES_MAX. -ENOMEM. */
+/* bytes: the whole seek table. The result has no tail yet. -EBADMSG with the offset: it does not
+ * describe a file of this size, or a frame exceeds SEEK_TABLE_FRAME_BYTES_MAX. -ENOMEM. */
 int seek_table_decode(const uint8_t *bytes, uint64_t bytes_count, uint64_t file_bytes,
                       const char *path, struct seek_table *ret_table, struct err *err);
+
+/* Whether the last frame has no content, so that it may be the tail's. */
+bool seek_table_ends_empty(const struct seek_table *table);
+/* Makes that frame the tail, if header, its first bytes in the file, is a tail's. */
+void seek_table_set_tail(struct seek_table *table, const uint8_t header[SEEK_TABLE_HEADER_BYTES]);
 
 uint64_t seek_table_content_bytes(const struct seek_table *table); /* the tail included */
 /* Where the tail begins in the file. */

@@ -33,8 +33,8 @@ struct io_file {
 
 /* A queue of depth 1 runs its request in submit, without a thread. */
 struct io_queue {
-    struct io_queue *threads;     /* NULL: of depth 1 */
-    struct io_request *completed; /* of depth 1: to be reaped */
+    struct io_queue *thread_queue; /* NULL: of depth 1 */
+    struct io_request *completed;  /* of depth 1: to be reaped */
     unsigned readers_count;
     struct frame_reader readers[]; /* one per thread */
 };
@@ -81,6 +81,21 @@ static int load_table(struct io_file *file, struct io_queue *queue, const char *
     return status;
 }
 
+static int load_tail(struct io_file *file, struct io_queue *queue, const char *path,
+                     struct err *err)
+{
+    struct seek_table *table = &file->frames.table;
+    uint8_t header[SEEK_TABLE_HEADER_BYTES];
+    if (!file->is_compressed || !seek_table_ends_empty(table))
+        return 0;
+    int status =
+        io_read_exact(queue, file->inner_io, file->frames.file, path,
+                      table->stored_at[table->frames_count - 1], header, sizeof header, err);
+    if (!status)
+        seek_table_set_tail(table, header);
+    return status;
+}
+
 static void seekable_file_close(struct io_file *file)
 {
     if (file->frames.file)
@@ -104,6 +119,8 @@ static int seekable_file_open(struct io *io, const char *path, struct io_file **
         status = inner->ops->queue_open(inner, 1, &queue, err);
         if (!status)
             status = load_table(file, queue, path, err);
+        if (!status)
+            status = load_tail(file, queue, path, err);
         if (queue)
             inner->ops->queue_close(queue);
     }
@@ -144,7 +161,7 @@ static void seekable_queue_close(struct io_queue *queue)
 {
     if (!queue)
         return;
-    thread_queue_close(queue->threads);
+    thread_queue_close(queue->thread_queue);
     for (unsigned i = 0; i < queue->readers_count; i++)
         frame_reader_deinit(&queue->readers[i]);
     free(queue);
@@ -162,7 +179,8 @@ static int seekable_queue_open(struct io *io, unsigned depth, struct io_queue **
     queue->readers_count = threads;
     for (unsigned i = 0; i < threads; i++)
         queue->readers[i].io = seekable_io_inner(io);
-    int status = depth > 1 ? thread_queue_open(depth, threads, &work, &queue->threads, err) : 0;
+    int status =
+        depth > 1 ? thread_queue_open(depth, threads, &work, &queue->thread_queue, err) : 0;
     if (status)
         seekable_queue_close(queue);
     else
@@ -173,8 +191,8 @@ static int seekable_queue_open(struct io *io, unsigned depth, struct io_queue **
 static int seekable_submit(struct io_queue *queue, struct io_request *const *requests,
                            unsigned count)
 {
-    if (queue->threads)
-        return thread_queue_submit(queue->threads, requests, count);
+    if (queue->thread_queue)
+        return thread_queue_submit(queue->thread_queue, requests, count);
     if (count == 0 || queue->completed)
         return 0;
     requests[0]->result = run_request(queue, 0, requests[0]);
@@ -185,8 +203,8 @@ static int seekable_submit(struct io_queue *queue, struct io_request *const *req
 static int seekable_reap(struct io_queue *queue, struct io_request **done, unsigned count_max,
                          unsigned count_min, int timeout_ms)
 {
-    if (queue->threads)
-        return thread_queue_reap(queue->threads, done, count_max, count_min, timeout_ms);
+    if (queue->thread_queue)
+        return thread_queue_reap(queue->thread_queue, done, count_max, count_min, timeout_ms);
     if (count_max == 0 || !queue->completed)
         return 0;
     done[0] = queue->completed;
@@ -196,8 +214,8 @@ static int seekable_reap(struct io_queue *queue, struct io_request **done, unsig
 
 static void seekable_cancel(struct io_queue *queue, struct io_request *request)
 {
-    if (queue->threads)
-        thread_queue_cancel(queue->threads, request);
+    if (queue->thread_queue)
+        thread_queue_cancel(queue->thread_queue, request);
 }
 
 /* ---- The table. ---- */

@@ -16,7 +16,7 @@
 
 #include "io/io.h"
 
-/* Whether a file of this name is looked at for a seek table: it ends in ".zst". */
+/* Whether a file of this name is checked for a seek table: it ends in ".zst". */
 bool seekable_io_is_name(const char *path);
 
 /* threads: of each queue; 0: one per usable CPU. Borrows inner. A request's result is -EBADMSG if

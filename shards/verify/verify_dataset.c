@@ -237,6 +237,8 @@ static int verify_open_shard(struct verification *v, const struct dataset *datas
     bool is_damaged = is_shard_error(status);
     if (!status) {
         v->result->samples_count += v->stream.shard->trailer.samples;
+        if (v->bytes_total == 0) /* of a single shard */
+            v->bytes_total = v->io->ops->file_size(v->stream.shard->file);
         status = verify_contents(v, dataset, expected);
         is_damaged = status == -EBADMSG; /* the rest of the compressed shard cannot be read */
     }
@@ -254,10 +256,6 @@ int verify_shard(struct io *io, const char *path, const struct dataset_shard *ex
 {
     struct verification v = {
         .stored_io = io, .options = options, .result = result, .err = err, .path = path};
-    struct io_stat info;
-    v.bytes_total = expected                                 ? expected->uncompressed_bytes
-                    : io->names->stat(io, path, &info, NULL) ? 0
-                                                             : info.size_bytes;
     int status = verify_open_shard(&v, NULL, expected);
     verification_close(&v);
     return status;

@@ -95,10 +95,10 @@ images_and_tokens_are_the_same() {
 conversions_give_the_same_bytes() {
   millrace convert dataset list.jsonl one --shard-bytes 1MiB --zstd -j 1 --quiet >/dev/null
   diff -r one zst
-  same "$(MILLRACE_FAULT=commit:kill@3 status_of millrace convert dataset list.jsonl killed --shard-bytes 1MiB --zstd -j 3)" 137
+  same "$(MILLRACE_FAULT=commit:kill@5 status_of millrace convert dataset list.jsonl killed --shard-bytes 1MiB --zstd -j 3)" 137
   millrace convert dataset list.jsonl killed --shard-bytes 1MiB --zstd -j 3 --resume --quiet >/dev/null
   diff -r killed zst
-  refused "different files or options" sh -c "MILLRACE_FAULT=commit:kill@3 '$MILLRACE' convert dataset list.jsonl other --shard-bytes 1MiB --zstd -j 3 2>/dev/null
+  refused "different files or options" sh -c "MILLRACE_FAULT=commit:kill@5 '$MILLRACE' convert dataset list.jsonl other --shard-bytes 1MiB --zstd -j 3 2>/dev/null
     '$MILLRACE' convert dataset list.jsonl other --shard-bytes 1MiB --zstd=9 --resume \"\$@\"" sh
   millrace convert dataset list.jsonl killed --shard-bytes 1MiB --force --quiet >/dev/null
   diff -r killed plain

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zstd.h>
 
 enum { RECORDS = 900, RECORD_BYTES_MAX = 6000, LARGE_BYTES = 3 << 20, TAIL_BYTES = 70000 };
@@ -220,6 +221,59 @@ static void damage_fails_only_what_needs_it(void **state)
     str_deinit(&stored);
 }
 
+/* Other tools end a file whose size is a multiple of their frames' with a frame without content. */
+static void an_empty_last_frame_is_not_content(void **state)
+{
+    (void)state;
+    char frame[100];
+    struct str entries = {0}, file = {0};
+    struct err err;
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = i == 0 ? 5 : 0;
+        size_t stored = ZSTD_compress(frame, sizeof frame, "hello", bytes, 1);
+        assert_true(stored > SEEK_TABLE_HEADER_BYTES);
+        str_add(&file, frame, stored);
+        seek_table_add_frame(&entries, (uint32_t)stored, (uint32_t)bytes);
+    }
+    seek_table_encode(&entries, &file);
+    const char *path = in_folder("empty-frame.zst");
+    test_write_file(path, file.data, file.bytes);
+    char *text;
+    size_t bytes;
+    assert_ok(io_read_file(seekable, path, 100, &text, &bytes, &err), &err);
+    assert_int_equal(bytes, 5);
+    assert_string_equal(text, "hello");
+    free(text);
+    str_deinit(&entries);
+    str_deinit(&file);
+}
+
+/* As io.h says of a file that is truncated after it was opened. */
+static void a_file_that_shrinks_reads_short_or_is_damaged(void **state)
+{
+    (void)state;
+    struct str content = {0}, stored = {0};
+    struct err err;
+    struct io_queue *queue;
+    write_frames(&content, &stored, 1);
+    const char *paths[] = {in_folder("plain"), in_folder("shrinks.zst")};
+    assert_ok(seekable->ops->queue_open(seekable, 1, &queue, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        char *data = malloc(stored.bytes);
+        test_write_file(paths[i], stored.data, stored.bytes);
+        struct io_file *file = open_file(paths[i]);
+        assert_int_equal(truncate(paths[i], 1000), 0);
+        struct io_request request = {
+            .kind = IO_READ, .file = file, .offset = 0, .data = data, .bytes = stored.bytes};
+        assert_int_equal(io_run_request(queue, seekable, &request), i == 0 ? 1000 : -EBADMSG);
+        seekable->ops->file_close(file);
+        free(data);
+    }
+    seekable->ops->queue_close(queue);
+    str_deinit(&content);
+    str_deinit(&stored);
+}
+
 static void refused(const struct str *file, const char *what)
 {
     struct io_file *opened;
@@ -261,6 +315,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_library_reads_the_frames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_files_read_as_they_are, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damage_fails_only_what_needs_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_empty_last_frame_is_not_content, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_that_shrinks_reads_short_or_is_damaged, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_bad_seek_table_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("seekable", tests, NULL, NULL);
