@@ -434,15 +434,14 @@ static int shards_reader_open(struct source_reader *reader, struct err *err)
     struct open_shard *open = reader->state = calloc(1, sizeof *open);
     if (!open)
         return err_set(err, -ENOMEM, "out of memory for a reader");
-    open->io = reader->io;
-    open->queue = reader->queue;
-    if (!dataset_is_compressed(shards->dataset))
+    if (!dataset_is_compressed(shards->dataset)) {
+        open->io = reader->io;
+        open->queue = reader->queue;
         return 0;
+    }
     int status = seekable_io_open(reader->io, 1, &open->seekable_io, err);
-    if (status)
-        return status;
     open->io = open->seekable_io;
-    return open->io->ops->queue_open(open->io, 1, &open->queue, err);
+    return status ? status : open->io->ops->queue_open(open->io, 1, &open->queue, err);
 }
 
 static void shards_reader_close(struct source_reader *reader)
@@ -451,7 +450,7 @@ static void shards_reader_close(struct source_reader *reader)
     if (!open)
         return;
     close_shard(open);
-    if (open->seekable_io && open->queue != reader->queue)
+    if (open->seekable_io && open->queue)
         open->io->ops->queue_close(open->queue);
     io_close(open->seekable_io);
     free(open);

@@ -134,12 +134,17 @@ static struct framing choose_geometry(struct image_pipeline *pipeline, const str
                             options->width, options->height);
 }
 
-static void augment(const struct image_pipeline *pipeline, uint8_t *rgb, size_t stride_bytes)
+/* with_colors: whether to apply also the steps that move no pixels. */
+static void augment(const struct image_pipeline *pipeline, bool with_colors, uint8_t *rgb,
+                    size_t stride_bytes)
 {
     const struct image_geometry *geometry = &pipeline->geometry;
+    struct affine affine;
     for (uint32_t i = 0; i < geometry->steps_count; i++)
-        augment_apply(geometry->steps[i], rgb, geometry->width, geometry->height, stride_bytes,
-                      pipeline->augment_scratch);
+        if (with_colors ||
+            augment_find_affine(geometry->steps[i], geometry->width, geometry->height, &affine))
+            augment_apply(geometry->steps[i], rgb, geometry->width, geometry->height, stride_bytes,
+                          pipeline->augment_scratch);
 }
 
 int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t bytes,
@@ -154,7 +159,7 @@ int image_pipeline_run(struct image_pipeline *pipeline, const void *data, size_t
     struct framing framing = choose_geometry(pipeline, &image, key);
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, rgb, stride_bytes);
+        augment(pipeline, true, rgb, stride_bytes);
     return status;
 }
 
@@ -188,11 +193,8 @@ int image_pipeline_run_follower(struct image_pipeline *pipeline, const void *dat
     struct framing framing = framing_for_crop(image.orientation, image.width, image.height,
                                               geometry->crop, geometry->width, geometry->height);
     status = render(pipeline, &image, &framing, false, rgb, stride_bytes, err);
-    struct affine affine;
-    for (uint32_t i = 0; !status && i < geometry->steps_count; i++)
-        if (augment_find_affine(geometry->steps[i], geometry->width, geometry->height, &affine))
-            augment_apply(geometry->steps[i], rgb, geometry->width, geometry->height, stride_bytes,
-                          pipeline->augment_scratch);
+    if (!status)
+        augment(pipeline, false, rgb, stride_bytes);
     return status;
 }
 
@@ -238,7 +240,7 @@ int image_pipeline_run_rows(struct image_pipeline *pipeline, const struct image_
     assert(region.y == rows->first && region.height == rows->count);
     status = render_pixels(&pipeline->renderer, &framing, &pixels, rgb, stride_bytes, err);
     if (!status)
-        augment(pipeline, rgb, stride_bytes);
+        augment(pipeline, true, rgb, stride_bytes);
     return status;
 }
 

@@ -16,7 +16,6 @@
 #include <stddef.h>
 
 enum {
-    FRAME_WRITER_LEVEL_DEFAULT = 3,
     FRAME_WRITER_LEVEL_MAX = 22,
     /* A frame ends with the record that fills it: large enough to compress well, small enough to
      * decompress for one record. */

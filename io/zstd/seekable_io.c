@@ -44,40 +44,51 @@ bool seekable_io_is_name(const char *path)
     return str_ends_with_nocase(path, ".zst");
 }
 
-struct io *seekable_io_inner(struct io *io)
+static struct io *inner_of(struct io *io)
 {
     return ((struct seekable_io *)io)->forward.inner;
 }
 
 /* ---- Files. ---- */
 
+/* Reads the last bytes of a file. The caller frees *ret_data. */
+static int read_end(struct io_file *file, struct io_queue *queue, const char *path, uint64_t bytes,
+                    uint8_t **ret_data, struct err *err)
+{
+    struct io *inner = file->inner_io;
+    uint64_t file_bytes = inner->ops->file_size(file->frames.file);
+    uint8_t *data = malloc(bytes + 1);
+    int status = data ? io_read_exact(queue, inner, file->frames.file, path, file_bytes - bytes,
+                                      data, bytes, err)
+                      : err_set(err, -ENOMEM, "out of memory for a seek table");
+    if (status)
+        free(data);
+    else
+        *ret_data = data;
+    return status;
+}
+
 /* Reads the seek table, if the file has one. */
 static int load_table(struct io_file *file, struct io_queue *queue, const char *path,
                       struct err *err)
 {
-    struct io *inner = file->inner_io;
-    uint64_t file_bytes = inner->ops->file_size(file->frames.file);
-    uint64_t tail_bytes = bytes_min(file_bytes, TABLE_GUESS_BYTES), table_bytes = 0;
-    uint8_t *tail = malloc(TABLE_GUESS_BYTES);
-    int status = tail ? 0 : err_set(err, -ENOMEM, "out of memory for a seek table");
-    if (!status)
-        status = io_read_exact(queue, inner, file->frames.file, path, file_bytes - tail_bytes, tail,
-                               tail_bytes, err);
-    if (!status && tail_bytes >= SEEK_TABLE_FOOTER_BYTES)
-        table_bytes = seek_table_bytes(tail + tail_bytes - SEEK_TABLE_FOOTER_BYTES);
+    uint64_t file_bytes = file->inner_io->ops->file_size(file->frames.file), table_bytes = 0;
+    uint64_t end_bytes = bytes_min(file_bytes, TABLE_GUESS_BYTES);
+    uint8_t *end = NULL;
+    int status = read_end(file, queue, path, end_bytes, &end, err);
+    if (!status && end_bytes >= SEEK_TABLE_FOOTER_BYTES)
+        table_bytes = seek_table_bytes(end + end_bytes - SEEK_TABLE_FOOTER_BYTES);
     file->is_compressed = table_bytes > 0 && table_bytes <= file_bytes;
-    if (!status && file->is_compressed && table_bytes > tail_bytes) {
-        free(tail);
-        tail_bytes = table_bytes;
-        tail = malloc(tail_bytes);
-        status = tail ? io_read_exact(queue, inner, file->frames.file, path,
-                                      file_bytes - tail_bytes, tail, tail_bytes, err)
-                      : err_set(err, -ENOMEM, "out of memory for a seek table");
+    if (file->is_compressed && table_bytes > end_bytes) {
+        free(end);
+        end = NULL;
+        end_bytes = table_bytes;
+        status = read_end(file, queue, path, end_bytes, &end, err);
     }
     if (!status && file->is_compressed)
-        status = seek_table_decode(tail + tail_bytes - table_bytes, table_bytes, file_bytes, path,
+        status = seek_table_decode(end + end_bytes - table_bytes, table_bytes, file_bytes, path,
                                    &file->frames.table, err);
-    free(tail);
+    free(end);
     return status;
 }
 
@@ -107,7 +118,7 @@ static void seekable_file_close(struct io_file *file)
 static int seekable_file_open(struct io *io, const char *path, struct io_file **ret_file,
                               struct err *err)
 {
-    struct io *inner = seekable_io_inner(io);
+    struct io *inner = inner_of(io);
     struct io_file *file = calloc(1, sizeof *file);
     struct io_queue *queue = NULL;
     if (!file)
@@ -178,7 +189,7 @@ static int seekable_queue_open(struct io *io, unsigned depth, struct io_queue **
     const struct thread_queue_work work = {run_request, queue};
     queue->readers_count = threads;
     for (unsigned i = 0; i < threads; i++)
-        queue->readers[i].io = seekable_io_inner(io);
+        queue->readers[i].io = inner_of(io);
     int status =
         depth > 1 ? thread_queue_open(depth, threads, &work, &queue->thread_queue, err) : 0;
     if (status)

@@ -23,7 +23,5 @@ bool seekable_io_is_name(const char *path);
  * compressed data is damaged. file_open fails with -EBADMSG if the seek table is; a file without
  * one reads as it is. */
 int seekable_io_open(struct io *inner, unsigned threads, struct io **ret_io, struct err *err);
-/* Returns the backend that reads files as they are stored. */
-struct io *seekable_io_inner(struct io *io);
 
 #endif

@@ -17,13 +17,6 @@ with tarfile.open(sys.argv[1], "w") as tar:
         tar.addfile(member, io.BytesIO(text.encode()))
 PY
 }
-refused() { # MESSAGE COMMAND...
-  local message=$1
-  shift
-  [[ $(status_of "$@" --quiet) == [12] ]] || fail "status of $*"
-  contains "$(cat errors)" "$message"
-  one_line errors
-}
 
 tars_have_the_members_without_an_index() {
   millrace convert dataset shards tars --format tar --shard-samples 10 --quiet >/dev/null

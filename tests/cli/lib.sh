@@ -27,6 +27,14 @@ status_of() {
   echo "$status"
 }
 one_line() { same "$(wc -l <"$1")" 1 "lines of $1 ($(cat "$1"))"; }
+# refused MESSAGE COMMAND...: it fails with one line, which contains the message.
+refused() {
+  local message=$1
+  shift
+  [[ $(status_of "$@" --quiet) == [12] ]] || fail "status of $*"
+  contains "$(cat errors)" "$message"
+  one_line errors
+}
 
 python=
 for candidate in "${MILLRACE_PYTHON:-}" "${TEST_SOURCE_DIR:-.}/build/oracles/bin/python" /usr/bin/python3; do

@@ -24,13 +24,6 @@ batches_of() {
   (cd batches && find . -type f | sort | xargs sha256sum)
 }
 fields_of() { millrace read "$1" --print keys "${@:2}" "${record[@]}" --quiet; }
-refused() { # MESSAGE COMMAND...
-  local message=$1
-  shift
-  [[ $(status_of "$@" --quiet) == [12] ]] || fail "status of $*"
-  contains "$(cat errors)" "$message"
-  one_line errors
-}
 
 other_programs_read_the_shards() {
   command -v zstd >/dev/null || skip "no zstd here"

@@ -589,6 +589,26 @@ void fixture_make_default_images(struct fixture *fixture, uint64_t samples)
     fixture_make_images(fixture, &options);
 }
 
+struct shard_writer *fixture_begin_tar(struct fixture *fixture, uint64_t samples)
+{
+    struct shard_writer *writer;
+    struct err err;
+    char path[TEST_PATH_BYTES_MAX + 16];
+    *fixture = (struct fixture){.samples = samples};
+    test_make_folder(fixture->folder);
+    assert_ok(io_open(fixture->folder, NULL, &fixture->io, &err), &err);
+    snprintf(path, sizeof path, "%s/a.tar", fixture->folder);
+    assert_ok(shard_writer_open(fixture->io, path, false, &writer, &err), &err);
+    return writer;
+}
+
+void fixture_end_tar(struct shard_writer *writer)
+{
+    struct shard_summary summary;
+    struct err err;
+    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+}
+
 void fixture_flip_in_field(const struct fixture *fixture, uint64_t sample, const char *extension,
                            uint64_t offset)
 {

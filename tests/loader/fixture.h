@@ -55,6 +55,10 @@ void fixture_make_raw_images(struct fixture *fixture, const struct fixture_raw_o
  * unless NULL. */
 size_t fixture_raw_header(uint64_t sample, uint32_t *ret_width, uint32_t *ret_height, char *header);
 
+/* For other samples: opens the tar a.tar of a dataset, to which the caller adds them. */
+struct shard_writer *fixture_begin_tar(struct fixture *fixture, uint64_t samples);
+void fixture_end_tar(struct shard_writer *writer);
+
 /* Sets the mean sample size in dataset.json, true or not. */
 void fixture_set_listed_mean_bytes(const struct fixture *fixture, uint64_t bytes);
 void fixture_remove(struct fixture *fixture);

@@ -122,15 +122,8 @@ static void add_numbers(struct shard_writer *writer, const struct scene *scene, 
 /* wrong_mask, wrong_npy: a sample with that defect; -1: none. */
 static void make(struct fixture *fixture, int64_t wrong_mask, int64_t wrong_npy)
 {
-    struct shard_writer *writer;
-    struct shard_summary summary;
     struct err err;
-    char path[TEST_PATH_BYTES_MAX + 16];
-    *fixture = (struct fixture){.samples = SAMPLES};
-    test_make_folder(fixture->folder);
-    assert_ok(io_open(fixture->folder, NULL, &fixture->io, &err), &err);
-    snprintf(path, sizeof path, "%s/a.tar", fixture->folder);
-    assert_ok(shard_writer_open(fixture->io, path, false, &writer, &err), &err);
+    struct shard_writer *writer = fixture_begin_tar(fixture, SAMPLES);
     for (uint64_t s = 0; s < SAMPLES; s++) {
         struct scene scene = scene_of(s);
         char key[16];
@@ -143,7 +136,7 @@ static void make(struct fixture *fixture, int64_t wrong_mask, int64_t wrong_npy)
         add_image(writer, &scene, mask);
         free(mask);
     }
-    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+    fixture_end_tar(writer);
 }
 
 static const struct loader_field fields[] = {

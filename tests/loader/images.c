@@ -119,18 +119,10 @@ static void add_sample(struct shard_writer *writer, uint64_t s, int64_t wrong, i
 
 static void make(struct fixture *fixture, int64_t wrong, int64_t broken)
 {
-    struct shard_writer *writer;
-    struct shard_summary summary;
-    struct err err;
-    char path[TEST_PATH_BYTES_MAX + 16];
-    *fixture = (struct fixture){.samples = SAMPLES};
-    test_make_folder(fixture->folder);
-    assert_ok(io_open(fixture->folder, NULL, &fixture->io, &err), &err);
-    snprintf(path, sizeof path, "%s/a.tar", fixture->folder);
-    assert_ok(shard_writer_open(fixture->io, path, false, &writer, &err), &err);
+    struct shard_writer *writer = fixture_begin_tar(fixture, SAMPLES);
     for (uint64_t s = 0; s < SAMPLES; s++)
         add_sample(writer, s, wrong, broken);
-    assert_ok(shard_writer_commit(writer, &summary, &err), &err);
+    fixture_end_tar(writer);
 }
 
 static int set_up(void **state)
