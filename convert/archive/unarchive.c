@@ -10,6 +10,7 @@
 #include <archive_entry.h>
 #include <errno.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,13 +19,21 @@ struct unarchive {
     struct archive *archive;
     bool is_zip;
     struct zip_names names; /* of a zip */
-    locale_t locale;        /* libarchive converts names from UTF-8 to it */
     /* Decompressed bytes that belong to libarchive, and those of them that are read. */
     const uint8_t *data;
     size_t data_bytes, read_bytes;
     uint64_t offset; /* of data in the member */
     struct err io_err;
 };
+
+/* libarchive converts names from UTF-8 to this. One for all threads: glibc frees and loads a locale
+ * in ways that ThreadSanitizer takes for races. */
+static locale_t utf8_locale;
+
+static void open_utf8_locale(void)
+{
+    utf8_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
 
 static la_ssize_t read_block(struct archive *archive, void *context, const void **ret_data)
 {
@@ -97,10 +106,11 @@ int unarchive_open(struct file_blocks *blocks, enum unarchive_format format,
                    struct unarchive **ret_unarchive, struct err *err)
 {
     struct unarchive *unarchive = calloc(1, sizeof *unarchive);
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_utf8_locale);
     if (unarchive) {
         unarchive->blocks = blocks;
         unarchive->archive = archive_read_new();
-        unarchive->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     }
     if (!unarchive || !unarchive->archive) {
         unarchive_close(unarchive);
@@ -123,8 +133,6 @@ void unarchive_close(struct unarchive *unarchive)
         return;
     if (unarchive->archive)
         archive_read_free(unarchive->archive);
-    if (unarchive->locale)
-        freelocale(unarchive->locale);
     zip_names_deinit(&unarchive->names);
     free(unarchive);
 }
@@ -170,7 +178,7 @@ static int next_entry(struct unarchive *unarchive, struct unarchive_member *memb
 int unarchive_next(struct unarchive *unarchive, struct unarchive_member *ret_member,
                    struct err *err)
 {
-    locale_t before = unarchive->locale ? uselocale(unarchive->locale) : (locale_t)0;
+    locale_t before = utf8_locale ? uselocale(utf8_locale) : (locale_t)0;
     int result = next_entry(unarchive, ret_member, err);
     if (before)
         uselocale(before);

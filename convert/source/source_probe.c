@@ -1,7 +1,8 @@
 /*
  * source_probe — see source.h. Chooses a source by the names on its first two levels:
  *
- *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern
+ *     a.tar, ROOT/a.tar               shards; also ROOT/dataset.json, a wids list, a pattern, and
+ *                                     a.tar.zst with a seek table
  *     a.tfrecord, ROOT/a.tfrecord     records of TensorFlow; also a pattern
  *     ROOT/index.json, ROOT/a.mds     MDS shards; also chunk-0-0.bin: litdata chunks
  *     ROOT/a.npy                      NumPy; also a.npz
@@ -25,6 +26,7 @@
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
 #include "io/file_util.h"
+#include "io/zstd/seekable_io.h"
 #include "shards/dataset/dataset.h"
 #include "shards/dataset/url_list.h"
 
@@ -399,6 +401,38 @@ static int choose_pattern_source(const struct probe *probe, const struct source_
     return status;
 }
 
+/* A tar, or a compressed one with a seek table. */
+static bool can_be_read_in_parts(struct io *seekable_io, const char *path)
+{
+    struct io_file *file;
+    if (str_ends_with_nocase(path, ".tar"))
+        return true;
+    if (!seekable_io_is_name(path) || seekable_io->ops->file_open(seekable_io, path, &file, NULL))
+        return false;
+    bool is_compressed = seekable_io_is_compressed(file);
+    seekable_io->ops->file_close(file);
+    return is_compressed;
+}
+
+/* Compressed shards are shards: an archive would lose their classes and index fields. */
+static int prefer_shards(const struct probe *probe, const struct source_ops **ret_ops)
+{
+    struct url_list paths = {0};
+    struct io *seekable_io = NULL;
+    int status =
+        archive_paths_list(probe->io, probe->options, name_is_tar_or_archive, &paths, probe->err);
+    if (!status)
+        status = seekable_io_open(probe->io, 1, &seekable_io, probe->err);
+    size_t i = 0;
+    while (!status && i < paths.count && can_be_read_in_parts(seekable_io, paths.urls[i]))
+        i++;
+    if (!status && i == paths.count)
+        *ret_ops = &source_shards_ops;
+    io_close(seekable_io);
+    url_list_deinit(&paths);
+    return status;
+}
+
 static int check_order(const struct probe *probe, const struct source_ops *ops)
 {
     return ops->is_sequential && probe->options->shuffle
@@ -483,6 +517,8 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
 {
     const struct probe probe = {io, options, err};
     int status = choose(&probe, ret_ops);
+    if (!status && *ret_ops == &source_archive_ops)
+        status = prefer_shards(&probe, ret_ops);
     if (!status && (*ret_ops)->find_splits)
         status = find_splits(&probe, *ret_ops);
     if (!status && (*ret_ops)->is_ordered && !options->shuffle)

@@ -44,6 +44,11 @@ bool seekable_io_is_name(const char *path)
     return str_ends_with_nocase(path, ".zst");
 }
 
+bool seekable_io_is_compressed(const struct io_file *file)
+{
+    return file->is_compressed;
+}
+
 static struct io *inner_of(struct io *io)
 {
     return ((struct seekable_io *)io)->forward.inner;

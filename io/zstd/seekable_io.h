@@ -23,5 +23,7 @@ bool seekable_io_is_name(const char *path);
  * compressed data is damaged. file_open fails with -EBADMSG if the seek table is; a file without
  * one reads as it is. */
 int seekable_io_open(struct io *inner, unsigned threads, struct io **ret_io, struct err *err);
+/* Whether an open file of such a backend is compressed and has a seek table. */
+bool seekable_io_is_compressed(const struct io_file *file);
 
 #endif

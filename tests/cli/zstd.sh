@@ -111,6 +111,27 @@ compressed_shards_convert_back() {
   millrace convert dataset tars again --shard-bytes 1MiB --quiet >/dev/null
   for shard in plain/*.tar; do cmp "$shard" "again/${shard#*/}"; done
 }
+# described FOLDER: what its dataset.json says of the whole dataset, except the options
+described() { "$python" -c 'import json, sys; d = json.load(open(sys.argv[1]))["millrace"]; d.pop("options"); print(d)' "$1/dataset.json"; }
+resharding_keeps_classes_and_index_fields() {
+  "$RENDER_SHAPES" --count 6 --side 40 shapes >/dev/null
+  for zstd in "" --zstd; do
+    # shellcheck disable=SC2086
+    millrace convert dataset shapes "classes$zstd" --shard-samples 10 --index-field jpg:width=width $zstd --quiet >/dev/null
+    millrace convert dataset "classes$zstd" "resharded$zstd" --jpeg keep --quiet >/dev/null
+    millrace convert dataset "classes$zstd/shard-000000.tar${zstd:+.zst}" "single$zstd" --jpeg keep --quiet >/dev/null
+    millrace convert dataset "classes$zstd/shard-{000000..000002}.tar${zstd:+.zst}" "pattern$zstd" --jpeg keep --quiet >/dev/null
+    # shellcheck disable=SC2086
+    millrace convert dataset "classes$zstd" "exported$zstd" --format tar $zstd --jpeg keep --quiet >/dev/null
+    millrace convert dataset "exported$zstd" "imported$zstd" --jpeg keep --quiet >/dev/null
+  done
+  for name in resharded single pattern imported; do
+    cmp "$name/shard-000000.tar" "$name--zstd/shard-000000.tar"
+    same "$(described "$name--zstd")" "$(described "$name")" "description of $name"
+  done
+  contains "$(described resharded--zstd)" triangle
+  contains "$(millrace inspect resharded--zstd/shard-000000.tar)" width
+}
 selections_and_auto_fields_work() {
   rm -rf a b
   millrace convert dataset list.jsonl a --index-field 'json:$.score=score' --quiet >/dev/null
@@ -148,4 +169,4 @@ what_makes_no_sense_is_refused() {
 }
 
 run_cases other_programs_read_the_shards pyzstd_reads_parts_and_its_files_are_read batches_are_those_of_uncompressed_shards images_and_tokens_are_the_same \
-  conversions_give_the_same_bytes compressed_shards_convert_back selections_and_auto_fields_work damage_is_found_and_only_bad_samples_are_replaced what_makes_no_sense_is_refused
+  conversions_give_the_same_bytes compressed_shards_convert_back resharding_keeps_classes_and_index_fields selections_and_auto_fields_work damage_is_found_and_only_bad_samples_are_replaced what_makes_no_sense_is_refused
