@@ -25,13 +25,16 @@ int field_check_tokens(const struct loader_field *field, struct err *err)
         return 0;
     uint32_t added = (field->begin_token != NULL) + (field->end_token != NULL);
     if (field->tokenizer && *field->tokenizer && field->length <= LOADER_FIELD_LENGTH_MAX &&
-        (field->length == 0 || field->length > added) && field->pad_token <= INT32_MAX)
+        (field->length == 0 || (field->length > added && field->length >= field->length_min)) &&
+        field->pad_token <= INT32_MAX)
         return 0;
     err_set(err, -EINVAL, "field \"%.80s\" cannot be tokens", field->name);
-    err_expected(err, "a tokenizer, and a length of at most %d, with room for a token of the text",
+    err_expected(err,
+                 "a tokenizer, and a length of at least length_min and at most %d, with room for a "
+                 "token of the text",
                  LOADER_FIELD_LENGTH_MAX);
-    err_found(err, "tokenizer \"%.80s\", length %" PRIu32, field->tokenizer ? field->tokenizer : "",
-              field->length);
+    err_found(err, "tokenizer \"%.80s\", length %" PRIu32 ", length_min %" PRIu32,
+              field->tokenizer ? field->tokenizer : "", field->length, field->length_min);
     return -EINVAL;
 }
 
@@ -90,6 +93,18 @@ int field_tokens_open(struct loader *loader, struct err *err)
                                 : err_set(err, -ENOMEM, "out of memory for a list of tokenizers");
     }
     return status;
+}
+
+const struct bpe *field_tokenizer(const struct loader *loader)
+{
+    const struct bpe *only = NULL;
+    for (uint32_t f = 0; loader->tokens && f < loader->options.fields_count; f++) {
+        const struct bpe *bpe = loader->tokens[f].bpe;
+        if (bpe && only && bpe != only)
+            return NULL;
+        only = bpe ? bpe : only;
+    }
+    return only;
 }
 
 void field_tokens_close(struct loader *loader)
@@ -208,8 +223,16 @@ int field_encode_tokens(struct load_worker *worker, struct load_slot *slot, uint
         status = bpe_encode(encoder, text, bytes, &worker->tokens, err);
     if (status)
         return status;
+    const struct loader_field *type = &loader->options.fields[field];
     size_t count = worker->tokens.bytes / bpe_token_bytes(loader->tokens[field].bpe);
-    if (loader->options.fields[field].length == 0)
+    size_t added = (type->begin_token != NULL) + (type->end_token != NULL);
+    if (count + added < type->length_min) {
+        err_set(err, -EBADMSG, "a text of field \"%.80s\" is too short", type->name);
+        err_expected(err, "at least %" PRIu32 " tokens", type->length_min);
+        err_found(err, "%zu", count + added);
+        return -EBADMSG;
+    }
+    if (type->length == 0)
         return store_ragged(worker, slot, item, field, count, err);
     store_padded(worker, slot, item, field, count);
     return 0;

@@ -142,6 +142,7 @@ struct loader_field {
     const char *tokenizer;
     const char *begin_token, *end_token; /* names such as "<|endoftext|>"; NULL: none */
     uint32_t length;                     /* at most LOADER_FIELD_LENGTH_MAX; 0: ragged */
+    uint32_t length_min;                 /* a sample with fewer tokens is bad */
     uint32_t pad_token;
     enum loader_box_format box_format; /* of boxes */
     bool
@@ -210,7 +211,8 @@ struct loader_selection {
                         own: with its own place in the order and its own augmentation. */
 };
 
-/* The meaning of labels and tokens. Borrows its strings. */
+/* The meaning of labels and tokens. Borrows its strings. Of a record whose tokens all have one
+ * tokenizer, the tokens are those of the record, not of the dataset. */
 struct loader_schema {
     const char *path;           /* the dataset or checkpoint, for messages */
     const char *const *classes; /* class names by label */
@@ -311,8 +313,8 @@ struct loader_options {
     struct {
         const char *field; /* extension, such as "npy" */
         uint32_t block;    /* input tokens; a sample has one more */
-        /* Upper limit of token ids, exclusive; -EINVAL if the dataset's vocabulary is larger. 0:
-         * the dataset's vocabulary. */
+        /* Upper limit of token ids, exclusive; -EINVAL if the vocabulary is larger. 0: the
+         * vocabulary. Also of the tokens of a record, if one tokenizer encodes all of them. */
         uint64_t vocabulary;
     } text;
 

@@ -233,6 +233,8 @@ static int open_stages(struct loader *loader, struct err *err)
     if (!status)
         status = field_tokens_open(loader, err);
     if (!status)
+        status = loader_check_field_tokens(loader, err);
+    if (!status)
         status = decode_pool_open(loader, err);
     if (!status)
         status = loader_budget_init(loader, err);

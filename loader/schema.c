@@ -6,6 +6,8 @@
  */
 #include "loader/state.h"
 
+#include "tokenizer/bpe.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,17 +60,30 @@ static int check_tokens(const struct loader *loader, struct err *err)
         err_at(err, own->path, ERR_NO_OFFSET);
         err_expected(err, "%s", schema_describe_tokens(reference, text));
         err_found(err, "%s", schema_describe_tokens(own, text));
-        err_advise(err, "convert both with the same tokenizer");
+        err_advise(err, "use the same tokenizer for both");
         return -EINVAL;
     }
     if (limit == 0 || own->vocabulary <= limit)
         return 0;
-    err_set(err, -EINVAL, "the dataset's vocabulary is larger than the model's");
+    err_set(err, -EINVAL, "the vocabulary of the tokens is larger than the model's");
     err_at(err, own->path, ERR_NO_OFFSET);
     err_expected(err, "at most %" PRIu64 " tokens", limit);
     err_found(err, "%" PRIu32, own->vocabulary);
     err_advise(err, "raise model.vocabulary or remove it");
     return -EINVAL;
+}
+
+int loader_check_field_tokens(struct loader *loader, struct err *err)
+{
+    const struct bpe *bpe = field_tokenizer(loader);
+    struct loader_schema *schema = &loader->schema;
+    if (loader->options.decode != LOADER_RECORD || !bpe)
+        return 0;
+    schema->tokenizer = bpe_name(bpe);
+    schema->tokenizer_xxh3 = bpe_identity(bpe);
+    schema->vocabulary = bpe_vocabulary_size(bpe);
+    schema->document_end = bpe_document_end_token(bpe);
+    return check_tokens(loader, err);
 }
 
 /* ---- Labels. ---- */

@@ -165,6 +165,8 @@ const char *schema_describe_tokens(const struct loader_schema *schema,
 /* Requires datasets that agree. Checks them against options.reference and limits. Fills in schema,
  * label_map (freed by loader_sources_close), labels_count and classes_count. */
 int loader_check_schema(struct loader *loader, struct err *err);
+/* For a record with tokens, once the tokenizers are open: their part of schema. -EINVAL. */
+int loader_check_field_tokens(struct loader *loader, struct err *err);
 
 /* field_options.c: options.fields. -EINVAL with advice. */
 int fields_check(const struct loader_options *options, struct err *err);
@@ -215,6 +217,8 @@ int field_check_tokens(const struct loader_field *field, struct err *err);
 /* Opens the tokenizers of options.fields, each once. Errors of bpe_open_json and bpe_open_folder;
  * -EINVAL: a token of the options does not exist. */
 int field_tokens_open(struct loader *loader, struct err *err);
+/* Returns the tokenizer of all fields that are tokens; NULL if there is none, or several. */
+const struct bpe *field_tokenizer(const struct loader *loader);
 void field_tokens_close(struct loader *loader); /* safe on a zeroed loader */
 /* Returns the name of the batch's field with the lengths of tokens; NULL: none. */
 const char *field_length_name(const struct loader *loader, uint32_t field);

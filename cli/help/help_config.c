@@ -10,7 +10,8 @@ enum { KEY_COLUMNS = 26 }; /* longer keys shift their values to the right */
 const char help_config_intro[] =
     "One YAML file configures a training run; `--set key=value` overrides it.\n"
     "Keys marked * affect the order of samples or the results: a run cannot resume with a "
-    "different value.";
+    "different value. data.fields.image, data.fields.label and data.fields.tokens have the keys of "
+    "data.image, data.label and data.text in the form of `read --field`.";
 
 const char help_config_example[] =
     "  run:   {dir: runs/a, seed: 7, steps: 2000}\n"

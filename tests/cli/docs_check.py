@@ -22,6 +22,8 @@ def run_millrace(*words):
 verbs = {verb: set(re.findall(OPTION, run_millrace(*verb.split(), "--help").stdout))
          for verb in re.findall(r"^  ((?:convert |ckpt |bench )?[a-z]+)  ", run_millrace("help").stdout, re.M)}
 keys = set(re.findall(rf"^[* ] ({KEY}) ", run_millrace("help", "config").stdout, re.M))
+# other names for keys, see trainer/config/data_fields.h
+keys |= {"data.fields." + field for field in ("image", "label", "tokens")}
 groups = {key.rsplit(".", n)[0] for key in keys for n in range(1, key.count(".") + 1)}
 folders = [entry.name for entry in root.iterdir() if entry.is_dir() and re.match("[a-z]", entry.name) and entry.name != "build"]
 sections = {key.split(".")[0] for key in keys}

@@ -5,6 +5,7 @@
 
 #include "base/json/jsonx.h"
 #include "base/json/jsonx_writer.h"
+#include "trainer/config/data_fields.h"
 #include "trainer/config/foreign_keys.h"
 #include "trainer/config/yaml.h"
 
@@ -68,6 +69,28 @@ static const char *path_after_key(const struct config_field *field, const char *
     return belongs ? path + bytes : NULL;
 }
 
+static int wrong_value(const struct config_reader *reader, const struct yaml_leaf *leaf,
+                       const char *expected)
+{
+    set_leaf_error(reader, leaf, "wrong value of");
+    err_expected(reader->err, "%s", expected);
+    err_found(reader->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
+              leaf->values_count > 1 ? ", ..." : "");
+    return -EINVAL;
+}
+
+/* Sets *line to the leaf's. A key of data.fields may set the same value as another key. */
+static int record_line(const struct config_reader *reader, const struct yaml_leaf *leaf, int *line)
+{
+    if (!reader->from_set && *line > 0) {
+        set_leaf_error(reader, leaf, "repeated key");
+        err_advise(reader->err, "the value is already set at line %d; remove one of them", *line);
+        return -EINVAL;
+    }
+    *line = reader->from_set ? CONFIG_LINE_SET : leaf->line;
+    return 0;
+}
+
 static int read_leaf(void *context, const struct yaml_leaf *leaf)
 {
     struct config_reader *reader = context;
@@ -86,12 +109,10 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             status = config_value_read(field, leaf->values, leaf->values_count, target);
         if (status == -ENOENT)
             break;
-        if (!status) {
-            /* an entry of a list keeps the list's line */
-            if (reader->lines && (!rest[0] || reader->from_set))
-                reader->lines[i] = reader->from_set ? CONFIG_LINE_SET : leaf->line;
-            return 0;
-        }
+        if (!status) /* an entry of a list keeps the list's line */
+            return reader->lines && (!rest[0] || reader->from_set)
+                       ? record_line(reader, leaf, &reader->lines[i])
+                       : 0;
         char expected[ERR_TEXT_BYTES_MAX];
         if (strstr(rest, "].weight"))
             snprintf(expected, sizeof expected, "a number above 0, such as 3 or 0.25");
@@ -99,13 +120,27 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
             snprintf(expected, sizeof expected, "a path of less than %d bytes", IO_PATH_BYTES_MAX);
         else
             config_value_describe(field, expected, sizeof expected);
-        set_leaf_error(reader, leaf, "wrong value of");
-        err_expected(reader->err, "%s", expected);
-        err_found(reader->err, "%.200s%s", leaf->values_count ? leaf->values[0] : "nothing",
-                  leaf->values_count > 1 ? ", ..." : "");
-        return -EINVAL;
+        return wrong_value(reader, leaf, expected);
     }
     return unknown_key(reader, leaf);
+}
+
+/* Like read_leaf, and for data.fields. */
+static int read_leaf_or_field(void *context, const struct yaml_leaf *leaf)
+{
+    if (!data_fields_has(leaf->path))
+        return read_leaf(context, leaf);
+    struct data_field_leaf translated;
+    const char *expected = data_fields_translate(leaf, &translated);
+    if (expected) {
+        struct config_reader *reader = context;
+        wrong_value(reader, leaf, expected);
+        if (!strchr(leaf->path + strlen("data."), '.'))
+            err_advise(reader->err, "`millrace inspect DATASET --field auto` shows the fields that "
+                                    "a dataset has");
+        return -EINVAL;
+    }
+    return translated.path[0] ? read_leaf(context, &translated.leaf) : 0;
 }
 
 void config_set_defaults(struct train_config *config)
@@ -138,13 +173,13 @@ static int apply_set_option(struct train_config *config, int *lines, const char 
     snprintf(key, sizeof key, "%.*s", (int)(equals - set), set);
     if (value[0] != '[') { /* a path may contain YAML syntax */
         struct yaml_leaf leaf = {.path = key, .line = 1, .values = &value, .values_count = 1};
-        return read_leaf(&reader, &leaf);
+        return read_leaf_or_field(&reader, &leaf);
     }
     struct str text = {0};
     str_add_format(&text, "%s: %s", key, value);
     int status = str_status(&text);
     if (!status)
-        status = yaml_walk(text.data, text.bytes, reader.name, read_leaf, &reader, err);
+        status = yaml_walk(text.data, text.bytes, reader.name, read_leaf_or_field, &reader, err);
     str_deinit(&text);
     return status;
 }
@@ -161,7 +196,7 @@ int config_parse(const char *text, size_t bytes, const char *name, const char *c
         goto out;
     config_set_defaults(config);
     struct config_reader reader = {.config = config, .lines = lines, .name = name, .err = err};
-    status = yaml_walk(text, bytes, name, read_leaf, &reader, err);
+    status = yaml_walk(text, bytes, name, read_leaf_or_field, &reader, err);
     for (size_t i = 0; i < sets_count && !status; i++)
         status = apply_set_option(config, lines, sets[i], err);
     if (!status)

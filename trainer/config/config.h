@@ -36,7 +36,8 @@ enum config_resume_mode { CONFIG_RESUME_AUTO, CONFIG_RESUME_NEVER, CONFIG_RESUME
 
 enum config_metric { CONFIG_METRIC_VAL_LOSS, CONFIG_METRIC_VAL_ACCURACY };
 
-/* Structured like the YAML. "auto" is stored as 0; the code that uses the field resolves it. */
+/* Structured like the YAML, without data.fields (data_fields.h). "auto" is stored as 0; the code
+ * that uses the field resolves it. */
 struct train_config {
     struct {
         char dir[IO_PATH_BYTES_MAX];
@@ -86,7 +87,10 @@ struct train_config {
             char map[IO_PATH_BYTES_MAX];
         } label;
         struct {
-            char field[48];
+            char field[128];
+            char tokenizer[IO_PATH_BYTES_MAX]; /* "": the field has tokens */
+            char path[CONFIG_TEXT_BYTES_MAX];
+            char begin[128], end[128];
             uint64_t block;
             uint32_t mask; /* enum config_text_mask */
         } text;

@@ -186,7 +186,21 @@ static const struct config_field fields[] = {
      .help = "text file of class names, one per line, the first for class 0; labels are names from "
              "it. Empty: labels are class numbers"},
     {"data.text.field", CONFIG_TEXT, AT(data.text.field), "npy", FIXED,
-     .help = "extension of the token member"},
+     .help = "extension of the member with tokens, or with data.text.tokenizer text, such as txt; "
+             "if several are separated by ; the first that a sample has is used"},
+    {"data.text.tokenizer", CONFIG_PATH, AT(data.text.tokenizer), "\"\"", MAY_DIFFER,
+     .help = "tokenizer.json, or a folder with GPT-2's encoder.json and vocab.bpe, for a dataset "
+             "of texts: each sample is one text, whose first data.text.block + 1 tokens are used; "
+             "empty: the dataset has tokens, as convert writes them for text"},
+    {"data.text.path", CONFIG_TEXT, AT(data.text.path), "\"\"", FIXED,
+     .help = "with data.text.tokenizer: where the text is in a JSON member, for example $.text; "
+             "empty: the text is the whole member"},
+    {"data.text.begin", CONFIG_TEXT, AT(data.text.begin), "\"\"", FIXED,
+     .help = "with data.text.tokenizer: token before each text, for example <|begin_of_text|>; "
+             "empty: none"},
+    {"data.text.end", CONFIG_TEXT, AT(data.text.end), "\"\"", FIXED,
+     .help = "with data.text.tokenizer: token after each text, for example <|endoftext|>; empty: "
+             "none"},
     {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, FIXED,
      .help = "tokens per sequence of a language model"},
     {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, FIXED,

@@ -207,6 +207,12 @@ static void prepare_images(const struct batch_upload *upload, struct batch_uploa
     *ret_valid = batch->items_count;
 }
 
+/* Whether some token has no target. Otherwise the targets are the next tokens. */
+static bool has_targets(const struct batch_upload *upload, const struct batch *batch)
+{
+    return upload->options.lengths || batch->items_count < upload->options.items;
+}
+
 /* A document includes the document_end that ends it. A token attends only to the part of its
  * document that is in the window. */
 static void fill_row_starts(const struct batch_upload *upload, int32_t *row_starts,
@@ -239,6 +245,26 @@ static void fill_rows_by_token(const struct batch_upload *upload, int32_t *rows_
             rows_by_token[next[tokens[i * (o->block + 1) + t]]++] = (int32_t)(i * o->block + t);
 }
 
+/* The targets of an item are its tokens after the first. Returns their number in the batch. */
+static uint64_t fill_targets(const struct batch_upload *upload, const struct batch *batch,
+                             const int32_t *tokens, int32_t *targets)
+{
+    const struct batch_upload_options *o = &upload->options;
+    const int32_t *lengths = o->lengths ? batch_field_named(batch, "tokens_length")->data : NULL;
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < o->items; i++) {
+        uint64_t length = o->block + 1;
+        if (i >= batch->items_count)
+            length = 0;
+        else if (lengths)
+            length = (uint64_t)lengths[i];
+        for (uint64_t t = 0; t < o->block; t++)
+            targets[i * o->block + t] = t + 1 < length ? tokens[i * (o->block + 1) + t + 1] : -1;
+        count += length > 0 ? length - 1 : 0;
+    }
+    return count;
+}
+
 static void prepare_tokens(const struct batch_upload *upload, struct batch_upload_slot *slot,
                            struct copy_source *ret_source, uint64_t *ret_valid)
 {
@@ -246,14 +272,13 @@ static void prepare_tokens(const struct batch_upload *upload, struct batch_uploa
     const struct batch_upload_options *o = &upload->options;
     const int32_t *tokens = batch_field_named(batch, "tokens")->data;
     uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
+    *ret_valid = batch->items_count * o->block;
+    if (has_targets(upload, batch))
+        *ret_valid = fill_targets(upload, batch, tokens, slot->staging.targets);
     if (batch->items_count < o->items) {
         memcpy(slot->staging.tokens, tokens, batch->items_count * row_bytes);
         memset(slot->staging.tokens + batch->items_count * row, 0,
                (o->items - batch->items_count) * row_bytes);
-        for (uint64_t i = 0; i < o->items; i++)
-            for (uint64_t t = 0; t < o->block; t++)
-                slot->staging.targets[i * o->block + t] =
-                    i < batch->items_count ? tokens[i * row + t + 1] : -1;
         tokens = slot->staging.tokens;
     }
     if (slot->staging.row_starts)
@@ -261,7 +286,6 @@ static void prepare_tokens(const struct batch_upload *upload, struct batch_uploa
     if (slot->staging.rows_by_token)
         fill_rows_by_token(upload, slot->staging.rows_by_token, tokens);
     *ret_source = (struct copy_source){tokens, o->items * row_bytes};
-    *ret_valid = batch->items_count * o->block;
 }
 
 /* Queues the copies and makes the ops' stream wait for them. */
@@ -299,15 +323,13 @@ static struct model_input image_input(const struct batch_upload *upload,
     };
 }
 
-/* The targets of a full batch are the next tokens. */
 static struct model_input token_input(const struct batch_upload *upload,
                                       const struct batch_upload_slot *slot,
                                       const struct copy_source *source)
 {
-    bool is_full = slot->batch->items_count == upload->options.items;
     return (struct model_input){
         .language.tokens = is_host(upload) ? source->data : slot->device.tokens,
-        .language.targets = is_full ? NULL : slot->device.targets,
+        .language.targets = has_targets(upload, slot->batch) ? slot->device.targets : NULL,
         .language.row_starts = slot->device.row_starts,
         .language.rows_by_token = slot->device.rows_by_token,
     };

@@ -18,6 +18,34 @@ static void set_training_data(struct run *run, struct loader_options *options)
     options->mix_count = (uint32_t)train->count;
 }
 
+static const char *text_or_null(const char *text)
+{
+    return text[0] ? text : NULL;
+}
+
+static bool tokenizes_texts(const struct train_config *config)
+{
+    return config->model.type != MODEL_VIT && config->data.text.tokenizer[0];
+}
+
+/* A text needs a token and its target. */
+static void set_text_options(struct run *run, struct loader_options *options)
+{
+    const struct train_config *c = run->config;
+    run->data.text = (struct loader_field){.name = "tokens",
+                                           .from = c->data.text.field,
+                                           .decode = LOADER_FIELD_TOKENS,
+                                           .path = text_or_null(c->data.text.path),
+                                           .tokenizer = c->data.text.tokenizer,
+                                           .begin_token = text_or_null(c->data.text.begin),
+                                           .end_token = text_or_null(c->data.text.end),
+                                           .length = (uint32_t)c->data.text.block + 1,
+                                           .length_min = 2};
+    options->decode = LOADER_RECORD;
+    options->fields = &run->data.text;
+    options->fields_count = 1;
+}
+
 static struct mixup_options make_mixup_options(const struct train_config *config)
 {
     return (struct mixup_options){.mixup_alpha = config->data.image.mixup,
@@ -41,11 +69,6 @@ static void set_image_options(const struct train_config *c, struct loader_option
         .hue = c->data.image.jitter.hue,
     };
     o->image.mixup = make_mixup_options(c);
-}
-
-static const char *text_or_null(const char *text)
-{
-    return text[0] ? text : NULL;
 }
 
 static void set_training_options(struct run *run, struct loader_options *o)
@@ -124,6 +147,8 @@ struct loader_options run_loader_options(struct run *run, bool is_training)
     o.text.field = c->data.text.field;
     o.text.block = (uint32_t)c->data.text.block;
     o.text.vocabulary = c->model.vocabulary;
+    if (tokenizes_texts(c))
+        set_text_options(run, &o);
     o.bad_policy = (enum loader_bad_policy)c->data.bad_samples.policy;
     o.bad_fraction_max = c->data.bad_samples.limit;
     o.workers = c->data.workers > 0 ? (unsigned)c->data.workers : run->ranks.cpus;
@@ -186,6 +211,7 @@ struct batch_upload_options run_batch_upload_options(const struct run *run)
         .mixup = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
         .side = c->data.image.size,
         .block = c->data.text.block,
+        .lengths = tokenizes_texts(c),
         .classes = c->model.classes,
         .vocabulary = c->model.vocabulary,
         .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,

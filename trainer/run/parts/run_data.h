@@ -16,6 +16,7 @@ struct run_data {
     struct epochs epochs;
     struct loader *loader;
     struct loader_source mix[MIX_DATASETS_MAX]; /* the configuration owns the strings */
+    struct loader_field text;                   /* the configuration owns the strings */
     struct loader_shape shape;
     /* Evaluations map labels to its class names: the training data's, or for `millrace eval` the
      * checkpoint's. */

@@ -1,0 +1,39 @@
+/*
+ * data_fields — data.fields: the image, the label or the tokens of a model as fields of a record,
+ * in the form of `millrace read --field`.
+ *
+ *     data:
+ *       fields:
+ *         image: {from: "jpg;png", decode: image, size: 224, crop: random, flip: true}
+ *         label: {from: json, path: $.class.id, map: names.txt}
+ *
+ *     data:
+ *       fields:
+ *         tokens: {from: txt, decode: tokens, tokenizer: tokenizer.json, length: 257}
+ *
+ * Each key is another name of a key of data.image, data.label or data.text. length counts the
+ * target of the last token, so it is data.text.block + 1. pad has no effect, since padding has no
+ * loss.
+ */
+#ifndef MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
+#define MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
+
+#include "trainer/config/yaml.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A leaf with the keys of data.image, data.label and data.text. */
+struct data_field_leaf {
+    struct yaml_leaf leaf; /* path "": decode or pad, which are valid and set nothing */
+    char path[YAML_PATH_BYTES_MAX], value[YAML_VALUE_BYTES_MAX];
+    const char *values[1];
+};
+
+/* Whether a path is data.fields or below it. */
+bool data_fields_has(const char *path);
+/* Translates a leaf below data.fields. Returns NULL, or what was expected: the leaf is not of a
+ * field that models are trained on, or has a wrong value. */
+const char *data_fields_translate(const struct yaml_leaf *leaf, struct data_field_leaf *ret_leaf);
+
+#endif
