@@ -40,28 +40,30 @@ struct worker {
 
 struct pipeline {
     const struct source *source;
-    /* A sequential source: its only reader, and the lock for claiming a run and reading it, taken
-     * before mutex. */
-    struct source_reader reader;
-    pthread_mutex_t reading;
     uint64_t next_items[CONVERT_SPLITS_MAX];
-    /* Guards the positions, bytes_in_flight, waiting_count, stop, and the slots' done. */
-    pthread_mutex_t mutex;
-    pthread_cond_t slots_freed, item_done;
-    unsigned waiting_count; /* workers that wait for slots_freed */
-    uint64_t next_claimed, next_delivered, bytes_in_flight;
-    bool stop;
     uint64_t run_items_max, slots_count;
     struct slot *slots;
-    unsigned workers_count, threads_count;
+    struct source_reader reader; /* the only one of a sequential source, for the claiming thread */
+    /* Guards the members below and the slots' done. */
+    pthread_mutex_t mutex;
+    pthread_cond_t claimable, item_done; /* for workers; for the caller, also if it can claim */
+    uint64_t next_claimed, next_freed, bytes_in_flight;
+    unsigned waiting_count; /* workers that wait for claimable */
+    bool is_claiming;       /* a thread claims a run */
+    bool caller_waits, stop;
+    /* The caller's: items before next_ready are done. Those from next_freed on that it has released
+     * are freed together, because it would otherwise wait for the mutex at every item. */
+    uint64_t next_delivered, next_ready, released_bytes;
+    unsigned workers_count, threads_count; /* the last worker is the caller, without a thread */
     struct worker *workers;
 };
 
-static bool has_slots(const struct pipeline *pipeline, uint64_t count)
+static bool has_slots_for_run(const struct pipeline *pipeline)
 {
-    return pipeline->next_claimed + count <= pipeline->next_delivered + pipeline->slots_count &&
+    return pipeline->next_claimed + pipeline->run_items_max <=
+               pipeline->next_freed + pipeline->slots_count &&
            (pipeline->bytes_in_flight < PIPELINE_BYTES_MAX ||
-            pipeline->next_claimed == pipeline->next_delivered);
+            pipeline->next_claimed == pipeline->next_freed);
 }
 
 /* How much memory a slot retains for its next item. */
@@ -80,44 +82,14 @@ static struct slot *slot_at(const struct pipeline *pipeline, uint64_t position)
     return &pipeline->slots[position % pipeline->slots_count];
 }
 
-static void claim_item(struct pipeline *pipeline)
+/* Returns the item's bytes. */
+static uint64_t describe_item(struct pipeline *pipeline, uint64_t position)
 {
-    uint64_t position = pipeline->next_claimed++;
-    struct slot *slot = slot_at(pipeline, position);
-    source_describe(pipeline->source, position, &slot->item.item);
-    slot->item.is_stored = position < pipeline->next_items[slot->item.item.split];
-    slot->item.status = 0;
-    pipeline->bytes_in_flight += slot->item.item.bytes;
-}
-
-/* Waits for slots and takes the next positions. Returns their number, 0 at the end or after a stop.
- */
-static uint64_t claim_run(struct pipeline *pipeline, uint64_t *ret_first)
-{
-    uint64_t bytes = 0, count = 0;
-    pthread_mutex_lock(&pipeline->mutex);
-    pipeline->waiting_count++;
-    while (has_items(pipeline) && !has_slots(pipeline, pipeline->run_items_max))
-        pthread_cond_wait(&pipeline->slots_freed, &pipeline->mutex);
-    pipeline->waiting_count--;
-    *ret_first = pipeline->next_claimed;
-    while (count < pipeline->run_items_max && bytes < RUN_BYTES && has_items(pipeline) &&
-           has_slots(pipeline, 1)) {
-        claim_item(pipeline);
-        bytes += slot_at(pipeline, *ret_first + count++)->item.item.bytes;
-    }
-    pthread_mutex_unlock(&pipeline->mutex);
-    return count;
-}
-
-static void finish_run(struct pipeline *pipeline, uint64_t first, uint64_t count)
-{
-    pthread_mutex_lock(&pipeline->mutex);
-    for (uint64_t position = first; position < first + count; position++)
-        slot_at(pipeline, position)->done = true;
-    if (first == pipeline->next_delivered)
-        pthread_cond_signal(&pipeline->item_done);
-    pthread_mutex_unlock(&pipeline->mutex);
+    struct pipeline_item *item = &slot_at(pipeline, position)->item;
+    source_describe(pipeline->source, position, &item->item);
+    item->is_stored = position < pipeline->next_items[item->item.split];
+    item->status = 0;
+    return item->item.bytes;
 }
 
 static void read_item(struct source_reader *reader, struct pipeline_item *item,
@@ -135,16 +107,42 @@ static void encode_item(struct worker *worker, struct pipeline_item *item,
             item_encode(worker->encoder, &item->item, sample, &item->encoded, &item->err);
 }
 
-/* Claims a run and reads its items before another worker claims the next one. Only the encoding is
- * parallel. */
-static uint64_t claim_and_read_run(struct worker *worker, uint64_t *ret_first)
+static bool can_claim(const struct pipeline *pipeline)
+{
+    return has_items(pipeline) && !pipeline->is_claiming && has_slots_for_run(pipeline);
+}
+
+/* Wakes a thread if it can claim a run. */
+static void wake_claimer(struct pipeline *pipeline)
+{
+    if (!can_claim(pipeline))
+        return;
+    if (pipeline->waiting_count > 0)
+        pthread_cond_signal(&pipeline->claimable);
+    else if (pipeline->caller_waits)
+        pthread_cond_signal(&pipeline->item_done);
+}
+
+/* Takes the next positions, and reads their items if the source is sequential: only the encoding is
+ * then parallel. Requires can_claim and the mutex, which it releases in between. Returns the number
+ * of items. */
+static uint64_t claim_run(struct worker *worker, uint64_t *ret_first)
 {
     struct pipeline *pipeline = worker->pipeline;
-    pthread_mutex_lock(&pipeline->reading);
-    uint64_t count = claim_run(pipeline, ret_first);
-    for (uint64_t i = 0; i < count; i++)
-        read_item(&pipeline->reader, &slot_at(pipeline, *ret_first + i)->item, &worker->samples[i]);
-    pthread_mutex_unlock(&pipeline->reading);
+    uint64_t bytes = 0, count = 0, first = pipeline->next_claimed;
+    uint64_t left = bytes_min(pipeline->source->items_count - first, pipeline->run_items_max);
+    pipeline->is_claiming = true;
+    pthread_mutex_unlock(&pipeline->mutex);
+    while (count < left && bytes < RUN_BYTES)
+        bytes += describe_item(pipeline, first + count++);
+    for (uint64_t i = 0; i < count && pipeline->source->ops->is_sequential; i++)
+        read_item(&pipeline->reader, &slot_at(pipeline, first + i)->item, &worker->samples[i]);
+    pthread_mutex_lock(&pipeline->mutex);
+    pipeline->next_claimed += count;
+    pipeline->bytes_in_flight += bytes;
+    pipeline->is_claiming = false;
+    wake_claimer(pipeline);
+    *ret_first = first;
     return count;
 }
 
@@ -166,28 +164,46 @@ static void read_and_encode_run(struct worker *worker, uint64_t first, uint64_t 
     }
 }
 
+/* Claims a run and finishes it. As for claim_run. */
+static void process_run(struct worker *worker)
+{
+    struct pipeline *pipeline = worker->pipeline;
+    uint64_t first, count = claim_run(worker, &first);
+    pthread_mutex_unlock(&pipeline->mutex);
+    if (pipeline->source->ops->is_sequential)
+        encode_run(worker, first, count);
+    else
+        read_and_encode_run(worker, first, count);
+    pthread_mutex_lock(&pipeline->mutex);
+    for (uint64_t position = first; position < first + count; position++)
+        slot_at(pipeline, position)->done = true;
+    if (first == pipeline->next_freed && pipeline->caller_waits)
+        pthread_cond_signal(&pipeline->item_done);
+}
+
 static void *run_worker(void *context)
 {
     struct worker *worker = context;
     struct pipeline *pipeline = worker->pipeline;
-    bool is_sequential = pipeline->source->ops->is_sequential;
-    uint64_t first, count;
-    while ((count = is_sequential ? claim_and_read_run(worker, &first)
-                                  : claim_run(pipeline, &first)) > 0) {
-        if (is_sequential)
-            encode_run(worker, first, count);
-        else
-            read_and_encode_run(worker, first, count);
-        finish_run(pipeline, first, count);
+    pthread_mutex_lock(&pipeline->mutex);
+    while (has_items(pipeline)) {
+        if (can_claim(pipeline)) {
+            process_run(worker);
+            continue;
+        }
+        pipeline->waiting_count++;
+        pthread_cond_wait(&pipeline->claimable, &pipeline->mutex);
+        pipeline->waiting_count--;
     }
+    pthread_cond_signal(&pipeline->claimable); /* no items are left for another worker either */
+    pthread_mutex_unlock(&pipeline->mutex);
     return NULL;
 }
 
 static void init_synchronization(struct pipeline *pipeline)
 {
     pthread_mutex_init(&pipeline->mutex, NULL);
-    pthread_mutex_init(&pipeline->reading, NULL);
-    pthread_cond_init(&pipeline->slots_freed, NULL);
+    pthread_cond_init(&pipeline->claimable, NULL);
     thread_cond_init(&pipeline->item_done);
 }
 
@@ -206,7 +222,7 @@ static int start_workers(struct pipeline *pipeline, struct io *io, struct err *e
     }
     if (status)
         return status;
-    for (unsigned i = 0; i < pipeline->workers_count; i++) {
+    for (unsigned i = 0; i + 1 < pipeline->workers_count; i++) {
         status = thread_start(&pipeline->workers[i].thread, run_worker, &pipeline->workers[i]);
         if (status)
             return err_errno(err, status, "could not start a thread");
@@ -223,7 +239,8 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
         return err_set(err, -ENOMEM, "out of memory for a pipeline");
     init_synchronization(pipeline);
     pipeline->source = source;
-    pipeline->next_claimed = pipeline->next_delivered = first;
+    pipeline->next_claimed = pipeline->next_freed = first;
+    pipeline->next_delivered = pipeline->next_ready = first;
     for (int split = 0; split < CONVERT_SPLITS_MAX; split++)
         pipeline->next_items[split] = next_items[split];
     unsigned workers =
@@ -247,36 +264,69 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     return status;
 }
 
-bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item)
+static struct slot *next_ready_slot(const struct pipeline *pipeline)
 {
-    assert(pipeline->next_delivered < pipeline->source->items_count);
+    return slot_at(pipeline, pipeline->next_ready);
+}
+
+/* Waits until the next item is done, at most until timeout_ms have passed; until then, works like a
+ * worker. */
+static void wait_for_items(struct pipeline *pipeline, int timeout_ms)
+{
+    struct worker *caller = &pipeline->workers[pipeline->workers_count - 1];
     uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     struct timespec until = {(time_t)(until_ns / CLOCK_NS_PER_S),
                              (long)(until_ns % CLOCK_NS_PER_S)};
-    struct slot *slot = slot_at(pipeline, pipeline->next_delivered);
-    int waited = 0;
     pthread_mutex_lock(&pipeline->mutex);
-    while (!slot->done && !waited)
+    int waited = 0;
+    while (!next_ready_slot(pipeline)->done && !waited) {
+        if (can_claim(pipeline)) {
+            process_run(caller);
+            waited = clock_now_ns() >= until_ns;
+            continue;
+        }
+        pipeline->caller_waits = true;
         waited = pthread_cond_timedwait(&pipeline->item_done, &pipeline->mutex, &until);
-    bool is_done = slot->done;
+        pipeline->caller_waits = false;
+    }
+    uint64_t end = pipeline->next_freed + pipeline->slots_count;
+    while (pipeline->next_ready < end && next_ready_slot(pipeline)->done)
+        pipeline->next_ready++;
     pthread_mutex_unlock(&pipeline->mutex);
-    if (is_done)
-        *ret_item = &slot->item;
-    return is_done;
+}
+
+bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item)
+{
+    assert(pipeline->next_delivered < pipeline->source->items_count);
+    if (pipeline->next_delivered == pipeline->next_ready)
+        wait_for_items(pipeline, timeout_ms);
+    if (pipeline->next_delivered == pipeline->next_ready)
+        return false;
+    *ret_item = &slot_at(pipeline, pipeline->next_delivered)->item;
+    return true;
+}
+
+/* Wakes a worker only when half of the slots are free, because it would soon wait again. */
+static void free_slots(struct pipeline *pipeline)
+{
+    pthread_mutex_lock(&pipeline->mutex);
+    while (pipeline->next_freed < pipeline->next_delivered)
+        slot_at(pipeline, pipeline->next_freed++)->done = false;
+    pipeline->bytes_in_flight -= pipeline->released_bytes;
+    pipeline->released_bytes = 0;
+    if (pipeline->next_claimed - pipeline->next_freed <= pipeline->slots_count / 2)
+        wake_claimer(pipeline);
+    pthread_mutex_unlock(&pipeline->mutex);
 }
 
 void pipeline_release(struct pipeline *pipeline)
 {
-    struct slot *slot = slot_at(pipeline, pipeline->next_delivered);
+    struct slot *slot = slot_at(pipeline, pipeline->next_delivered++);
     if (slot->item.encoded.data.capacity_bytes > keep_bytes(pipeline))
         encoded_item_deinit(&slot->item.encoded);
-    pthread_mutex_lock(&pipeline->mutex);
-    slot->done = false;
-    pipeline->bytes_in_flight -= slot->item.item.bytes;
-    pipeline->next_delivered++;
-    if (pipeline->waiting_count > 0 && has_slots(pipeline, pipeline->run_items_max))
-        pthread_cond_signal(&pipeline->slots_freed);
-    pthread_mutex_unlock(&pipeline->mutex);
+    pipeline->released_bytes += slot->item.item.bytes;
+    if (pipeline->next_delivered == pipeline->next_ready || pipeline->released_bytes >= RUN_BYTES)
+        free_slots(pipeline);
 }
 
 static void free_worker(struct worker *worker)
@@ -293,7 +343,7 @@ void pipeline_close(struct pipeline *pipeline)
         return;
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->stop = true;
-    pthread_cond_broadcast(&pipeline->slots_freed);
+    pthread_cond_broadcast(&pipeline->claimable);
     pthread_mutex_unlock(&pipeline->mutex);
     for (unsigned i = 0; i < pipeline->threads_count; i++)
         pthread_join(pipeline->workers[i].thread, NULL);
@@ -303,8 +353,7 @@ void pipeline_close(struct pipeline *pipeline)
     for (uint64_t i = 0; pipeline->slots && i < pipeline->slots_count; i++)
         encoded_item_deinit(&pipeline->slots[i].item.encoded);
     pthread_cond_destroy(&pipeline->item_done);
-    pthread_cond_destroy(&pipeline->slots_freed);
-    pthread_mutex_destroy(&pipeline->reading);
+    pthread_cond_destroy(&pipeline->claimable);
     pthread_mutex_destroy(&pipeline->mutex);
     free(pipeline->workers);
     free(pipeline->slots);
