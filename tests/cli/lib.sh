@@ -10,6 +10,7 @@ set -uo pipefail
 : "${MILLRACE:?names the millrace program}"
 data=${MILLRACE_TEST_DATA:-${TEST_DATA_DEFAULT:-}}
 here=$(cd "$(dirname "$0")" && pwd)
+export TSAN_OPTIONS="${TSAN_OPTIONS:+$TSAN_OPTIONS:}suppressions=$here/../support/libc.tsan:print_suppressions=0"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/millrace-cli-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
@@ -18,7 +19,11 @@ millrace() { "$MILLRACE" "$@"; }
 skip() { echo "SKIPPED: $*" >&2; exit 77; }
 fail() { echo "failed: $*" >&2; exit 1; }
 same() { [[ $1 == "$2" ]] || fail "${3:-}: expected \"$2\", found \"$1\""; }
-contains() { [[ $1 == *"$2"* ]] || fail "expected \"$2\" within \"$1\""; }
+# contains TEXT PART...: all parts occur.
+contains() {
+  local part
+  for part in "${@:2}"; do [[ $1 == *"$part"* ]] || fail "expected \"$part\" within \"$1\""; done
+}
 
 # status_of COMMAND...: runs it with output to out and errors; prints its exit status.
 status_of() {
