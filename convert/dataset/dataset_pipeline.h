@@ -2,8 +2,8 @@
  * dataset_pipeline — encodes items in parallel and delivers them in order.
  *
  * A ring of slots holds items during and after encoding. The number of slots and a limit on their
- * bytes bound the memory. One thread, the caller, consumes the items; while none is ready, it encodes
- * items like the workers.
+ * bytes bound the memory. One thread, the caller, consumes the items; while none is ready, it
+ * encodes items like the workers.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H
 #define MILLRACE_CONVERT_DATASET_DATASET_PIPELINE_H
@@ -25,8 +25,8 @@ struct pipeline_item {
 
 struct pipeline;
 
-/* Starts the workers, one thread less than the options' workers, at position first. next_items: per split, the position that an earlier run
- * reached. source must outlive the pipeline. */
+/* Starts the workers at position first, one thread less than source->options->workers. next_items:
+ * per split, the position that an earlier run reached. source must outlive the pipeline. */
 int pipeline_open(struct io *io, const struct source *source, uint64_t first,
                   const uint64_t *next_items, struct pipeline **ret_pipeline, struct err *err);
 /* Waits for the next item in order; the caller owns it until pipeline_release. Returns false after

@@ -12,21 +12,22 @@
 #include <string.h>
 
 struct layout_listing {
+    struct io *io;
     struct coco_layout *layout;
     const struct convert_options *options;
     struct err *err;
 };
 
+/* file: its path below the source. */
 static int reject(const struct layout_listing *listing, int code, const char *what,
-                  const char *name, const char *expected, struct err *err)
+                  const char *file, const char *expected, struct err *err)
 {
-    char relative[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX] = "";
-    if (io_join_path("annotations", name, relative, NULL) == 0)
-        io_join_path(listing->options->source, relative, path, NULL);
+    char path[IO_PATH_BYTES_MAX] = "";
+    io_join_path(listing->options->source, file, path, NULL);
     err_set(err, code, "%s", what);
     err_at(err, path, ERR_NO_OFFSET);
     err_expected(err, "%s", expected);
-    err_advise(err, "leave out files with --ignore, for example --ignore '%.100s'", name);
+    err_advise(err, "leave out files with --ignore, for example --ignore '%.100s'", file);
     return code;
 }
 
@@ -56,19 +57,15 @@ static bool has_prefix(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-static int add_file(struct layout_listing *listing, const char *name)
+static int add_file(struct layout_listing *listing, const char *name, const char *split,
+                    enum coco_kind kind)
 {
     struct coco_layout *layout = listing->layout;
-    char stem[COCO_NAME_BYTES_MAX];
-    if (has_prefix(name, "panoptic") || has_prefix(name, "stuff"))
-        return reject(listing, -ENOTSUP, "this kind of COCO annotations is not supported", name,
-                      "instances, person_keypoints, captions or image_info", listing->err);
     if (layout->files_count == COCO_FILES_MAX || strlen(name) >= COCO_NAME_BYTES_MAX)
         return reject(listing, -EINVAL, "the annotation files cannot be used", name,
-                      "at most 64 files, with names of at most 255 bytes", listing->err);
+                      "at most 64 files, with paths of at most 319 bytes", listing->err);
     struct coco_layout_file *file = &layout->files[layout->files_count];
-    snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(".json")), name);
-    const char *split = parse_name(stem, &file->kind);
+    file->kind = kind;
     strcpy(file->name, name);
     while (file->split < layout->splits_count && strcmp(layout->splits[file->split], split) != 0)
         file->split++;
@@ -81,15 +78,44 @@ static int add_file(struct layout_listing *listing, const char *name)
     return 0;
 }
 
-static int visit_entry(void *context, const struct io_entry *entry)
+/* An entry of the folder annotations. */
+static int visit_annotations(void *context, const struct io_entry *entry)
 {
     struct layout_listing *listing = context;
-    char relative[IO_PATH_BYTES_MAX];
-    int status = io_join_path("annotations", entry->name, relative, listing->err);
-    if (status || entry->kind != IO_ENTRY_FILE || name_is_hidden(entry->name) ||
-        name_is_ignored(listing->options, relative) || !str_ends_with(entry->name, ".json"))
+    char relative[IO_PATH_BYTES_MAX], stem[IO_PATH_BYTES_MAX];
+    const char *name = entry->name;
+    enum coco_kind kind;
+    int status = io_join_path("annotations", name, relative, listing->err);
+    if (status || entry->kind != IO_ENTRY_FILE || name_is_hidden(name) ||
+        name_is_ignored(listing->options, relative) || !str_ends_with(name, ".json"))
         return status;
-    return add_file(listing, entry->name);
+    if (has_prefix(name, "panoptic") || has_prefix(name, "stuff"))
+        return reject(listing, -ENOTSUP, "this kind of COCO annotations is not supported", relative,
+                      "instances, person_keypoints, captions or image_info", listing->err);
+    snprintf(stem, sizeof stem, "%.*s", (int)(strlen(name) - strlen(".json")), name);
+    const char *split = parse_name(stem, &kind);
+    return add_file(listing, relative, split, kind);
+}
+
+/* An entry of the source: a file of annotations, or the folder of a split. */
+static int visit_export(void *context, const struct io_entry *entry)
+{
+    struct layout_listing *listing = context;
+    const struct convert_options *options = listing->options;
+    char relative[IO_PATH_BYTES_MAX], path[IO_PATH_BYTES_MAX];
+    const char *name = entry->name;
+    struct io_stat info;
+    if (name_is_hidden(name) || name_is_ignored(options, name))
+        return 0;
+    if (entry->kind == IO_ENTRY_FILE)
+        return strcmp(name, COCO_EXPORT_NAME) == 0 ? add_file(listing, name, "", COCO_OBJECTS) : 0;
+    int status = io_join_path(name, COCO_EXPORT_NAME, relative, listing->err);
+    if (!status)
+        status = io_join_path(options->source, relative, path, listing->err);
+    if (status || name_is_ignored(options, relative) ||
+        listing->io->names->stat(listing->io, path, &info, NULL))
+        return status;
+    return add_file(listing, relative, name, COCO_OBJECTS);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -129,12 +155,17 @@ static int check_files(const struct layout_listing *listing, struct err *err)
 int coco_layout_find(struct coco_layout *layout, struct io *io,
                      const struct convert_options *options, struct err *err)
 {
-    struct layout_listing listing = {layout, options, err};
+    struct layout_listing listing = {io, layout, options, err};
     char path[IO_PATH_BYTES_MAX];
+    struct io_stat info;
     *layout = (struct coco_layout){0};
     int status = io_join_path(options->source, "annotations", path, err);
-    if (!status)
-        status = io->names->list(io, path, visit_entry, &listing, err);
+    if (status)
+        return status;
+    if (io->names->stat(io, path, &info, NULL) == 0)
+        status = io->names->list(io, path, visit_annotations, &listing, err);
+    else if (io_join_path("", options->source, path, err) == 0)
+        status = io->names->list(io, path, visit_export, &listing, err);
     if (status)
         return status;
     qsort(layout->files, layout->files_count, sizeof *layout->files, compare_files);

@@ -1,6 +1,7 @@
 /*
- * coco_layout — finds the annotation files of a COCO dataset, annotations/KIND_SPLIT.json, and the
- * folder of each split's images.
+ * coco_layout — finds the annotation files of a COCO dataset and the folder of each split's images.
+ * The files are annotations/KIND_SPLIT.json, or as Roboflow exports them,
+ * SPLIT/_annotations.coco.json or a single one next to the images.
  */
 #ifndef MILLRACE_CONVERT_SOURCE_COCO_LAYOUT_H
 #define MILLRACE_CONVERT_SOURCE_COCO_LAYOUT_H
@@ -8,10 +9,12 @@
 #include "convert/source/coco_object.h"
 #include "convert/source/source.h"
 
-enum { COCO_FILES_MAX = 4 * CONVERT_SPLITS_MAX, COCO_NAME_BYTES_MAX = 256 };
+enum { COCO_FILES_MAX = 4 * CONVERT_SPLITS_MAX, COCO_NAME_BYTES_MAX = 320 };
+
+#define COCO_EXPORT_NAME "_annotations.coco.json"
 
 struct coco_layout_file {
-    char name[COCO_NAME_BYTES_MAX]; /* in the folder annotations */
+    char name[COCO_NAME_BYTES_MAX]; /* path below the source */
     enum coco_kind kind;
     uint32_t split;
 };

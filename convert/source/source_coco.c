@@ -1,5 +1,5 @@
 /*
- * source_coco — the source for COCO datasets: annotations/KIND_SPLIT.json and folders of images.
+ * source_coco — the source for COCO datasets: annotation files and folders of images.
  *
  * Annotations stay in their files: the listing checks all of them and keeps where they are.
  *
@@ -310,12 +310,9 @@ static int list_file(struct split_listing *split, const struct coco_layout_file 
 {
     struct coco_source *coco = split->source->state;
     struct coco_listing listing = {0};
-    char relative[IO_PATH_BYTES_MAX];
     file->kind = found->kind;
     file->split = found->split;
-    int status = io_join_path("annotations", found->name, relative, err);
-    if (!status)
-        status = io_join_path(coco->images.root, relative, file->path, err);
+    int status = io_join_path(coco->images.root, found->name, file->path, err);
     if (!status)
         status = coco_file_list(file, split->io, split->source->options->stop, split->hash,
                                 &listing, err);

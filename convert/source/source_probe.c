@@ -16,12 +16,14 @@
  *     ROOT/metadata.csv               files with a row each
  *     ROOT/{train,val,...}/CLASS/...  split folders of class folders: one dataset each
  *     ROOT/{train,val,...}/photos     split folders of files: one dataset each
- *     ROOT/annotations                COCO
+ *     ROOT/annotations                COCO; also ROOT/_annotations.coco.json and
+ *                                     ROOT/{train,val,...}/_annotations.coco.json
  *     ROOT/{Annotations,JPEGImages}   Pascal VOC
  *     ROOT/{images,labels}            YOLO; also ROOT/{train,val,...}/{images,labels}
  */
 #include "convert/source/archive_paths.h"
 #include "convert/source/array_names.h"
+#include "convert/source/coco_layout.h"
 #include "convert/source/file_names.h"
 #include "convert/source/source.h"
 #include "convert/source/table_folder.h"
@@ -43,6 +45,7 @@ struct folder_summary {
     uint32_t folders_count;
     char bin_file[IO_PATH_BYTES_MAX]; /* the first .bin or .idx file by name, or "" */
     bool describes_records;           /* see name_describes_records */
+    bool has_coco_export;             /* see coco_layout.h */
     const char *unsupported_format;   /* of unsupported_file, or NULL */
     char unsupported_file[IO_PATH_BYTES_MAX];
 };
@@ -89,6 +92,8 @@ static int summarize_entry(void *context, const struct io_entry *entry)
     }
     if (entry->kind != IO_ENTRY_FILE || name_is_readme(name, true))
         return 0;
+    if (strcmp(name, COCO_EXPORT_NAME) == 0)
+        summary->has_coco_export = true;
     if (name_is_metadata(name)) {
         summary->layout.has_metadata = true;
         return 0;
@@ -155,7 +160,8 @@ static void recognize_dataset(struct folder_summary *summary)
     if (layout->has_metadata)
         return;
     layout->has_voc = has_folder(summary, "Annotations") && has_folder(summary, "JPEGImages");
-    layout->has_coco = has_folder(summary, "annotations");
+    layout->has_coco =
+        has_folder(summary, "annotations") || (summary->has_coco_export && !*summary->relative);
     layout->has_yolo = has_folder(summary, "images") && has_folder(summary, "labels") &&
                        !layout->has_voc && !layout->has_coco;
 }
@@ -250,7 +256,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
 {
     const char *name = root->folders.data, *flat_folder = NULL, *class_parent = NULL,
                *text_folder = NULL;
-    uint32_t metadata_count = 0, yolo_count = 0;
+    uint32_t metadata_count = 0, yolo_count = 0, coco_count = 0;
     const struct source_ops *ops = NULL;
     int status = 0;
     for (uint32_t i = 0; i < root->folders_count && !status; i++, name = next_name(name)) {
@@ -258,6 +264,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         status = summarize(probe, name, &child);
         metadata_count += child.layout.has_metadata;
         yolo_count += child.layout.has_yolo;
+        coco_count += child.has_coco_export;
         if (child.folders_count > 0)
             class_parent = name;
         else
@@ -271,13 +278,16 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
     }
     if (status)
         return status;
-    if (yolo_count == root->folders_count) {
+    if (yolo_count == root->folders_count || coco_count == root->folders_count) {
         probe->options->splits_count = 0;
-        *ret_ops = &source_yolo_ops;
+        *ret_ops = yolo_count > 0 ? &source_yolo_ops : &source_coco_ops;
         return 0;
     }
-    if (yolo_count > 0)
-        return reject_folders(probe, "only some of the split folders have images and labels",
+    if (yolo_count > 0 || coco_count > 0)
+        return reject_folders(probe,
+                              yolo_count > 0
+                                  ? "only some of the split folders have images and labels"
+                                  : "only some of the split folders have " COCO_EXPORT_NAME,
                               root->folders.data,
                               "leave out the other folders with --ignore, or add --split-folders "
                               "no if the folders are classes");

@@ -111,6 +111,30 @@ missing_images_name_their_annotation_file() {
   [[ ! -e bad ]]
 }
 
+# Roboflow's: the annotations lie next to the images.
+annotations_next_to_the_images_give_the_same_dataset() {
+  need_module PIL
+  [[ -e coco ]] || write_coco coco
+  local split
+  mkdir export
+  for split in train:train2017 valid:val2017; do
+    cp -r "coco/${split#*:}" "export/${split%:*}"
+    cp "coco/annotations/instances_${split#*:}.json" "export/${split%:*}/_annotations.coco.json"
+  done
+  echo "exported by" >export/README.roboflow.txt
+  millrace convert dataset coco from-coco --ignore 'person_keypoints_*' --ignore 'captions_*' --quiet >/dev/null
+  millrace convert dataset export from-export --quiet >/dev/null
+  for split in train:train2017 valid:val2017; do
+    cmp "from-export/${split%:*}/shard-000000.tar" "from-coco/${split#*:}/shard-000000.tar"
+  done
+  # a single split
+  millrace convert dataset export/valid single --quiet >/dev/null
+  same "$(tar tf single/shard-000000.tar | sort)" "$(tar tf from-export/valid/shard-000000.tar | sort)"
+  rm export/valid/_annotations.coco.json
+  refused 'only some of the split folders have _annotations.coco.json' millrace convert dataset export refused
+  [[ ! -e refused ]]
+}
+
 a_killed_conversion_of_coco_resumes_to_the_same_bytes() {
   need_module PIL
   [[ -e coco ]] || write_coco coco
@@ -256,4 +280,5 @@ PYTHON
 }
 
 run_cases yolo_is_read_as_numpy_reads_its_labels voc_is_read_as_pythons_xml_parser_reads_it coco_is_read_as_pycocotools_reads_it missing_images_name_their_annotation_file \
+  annotations_next_to_the_images_give_the_same_dataset \
   a_killed_conversion_of_coco_resumes_to_the_same_bytes

@@ -227,12 +227,12 @@ static void ambiguous_layouts_are_refused(void **state)
     assert_int_equal(test_run("rm -r '%s/x'", fixture->source), 0);
     write_json(fixture, "instances_x.json", ONE_BOX);
     assert_int_equal(convert(fixture), -EINVAL);
-    assert_contains(fixture->err.found, "instances_x.json and x.json");
-    assert_contains(fixture->err.advice, "--ignore 'x.json'");
+    assert_contains(fixture->err.found, "annotations/instances_x.json and annotations/x.json");
+    assert_contains(fixture->err.advice, "--ignore 'annotations/x.json'");
     assert_int_equal(test_run("rm '%s/annotations/instances_x.json'", fixture->source), 0);
     write_json(fixture, "panoptic_x.json", ONE_BOX);
     assert_int_equal(convert(fixture), -ENOTSUP);
-    assert_contains(fixture->err.advice, "--ignore 'panoptic_x.json'");
+    assert_contains(fixture->err.advice, "--ignore 'annotations/panoptic_x.json'");
     assert_int_equal(test_run("rm '%s/annotations/panoptic_x.json'", fixture->source), 0);
     write_json(fixture, "captions_x.json",
                "{\"images\":[{\"id\":5,\"file_name\":\"2.jpg\"}],\"annotations\":[]}");
