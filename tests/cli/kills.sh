@@ -125,6 +125,10 @@ arrays_resume() {
   check npz arrays.npz
   check idx idx
   check cifar cifar
+  "$python" -c 'import numpy, PIL' 2>/dev/null || return 0
+  mkdir ffcv
+  "$python" "$here/../convert/arrays.py" write beton ffcv
+  check beton ffcv/a.beton --shard-bytes 10KiB
 }
 text_resumes() {
   check text text.txt
