@@ -124,6 +124,24 @@ static int check_basics(const struct train_config *config, const struct check_co
              config->precision.compute != CONFIG_FP32,
          "precision.compute", "device", "the CPU computes in fp32 only",
          "set precision.compute: fp32, or device: cuda if there is a GPU"},
+        {config->data.image.scale_min > config->data.image.scale_max, "data.image.scale",
+         "data.image.scale", "data.image.scale is not in ascending order",
+         "put the smaller fraction first"},
+        {config->optimizer.lr < config->schedule.min_lr &&
+             config->schedule.type != SCHEDULE_CONSTANT,
+         "schedule.min_lr", "optimizer.lr", "schedule.min_lr is above optimizer.lr",
+         "lower one or raise the other"},
+        {config->optimizer.nesterov && config->optimizer.momentum <= 0, "optimizer.nesterov",
+         "optimizer.momentum", "optimizer.nesterov is set without momentum",
+         "set optimizer.momentum or remove optimizer.nesterov"},
+        {0},
+    };
+    return check_conflicts(context, conflicts);
+}
+
+static int check_text(const struct train_config *config, const struct check_context *context)
+{
+    const struct conflict conflicts[] = {
         {config->data.text.tokenizer[0] && strcmp(config->data.text.field, "npy") == 0,
          "data.text.tokenizer", "data.text.field", "data.text.tokenizer is for text, not for npy",
          "set data.text.field to the extension of the texts, such as txt, or remove "
@@ -137,16 +155,6 @@ static int check_basics(const struct train_config *config, const struct check_co
         {!config->data.text.tokenizer[0] && config->data.text.end[0], "data.text.end",
          "data.text.tokenizer", "data.text.end is set without data.text.tokenizer",
          "set data.text.tokenizer, or remove data.text.end"},
-        {config->data.image.scale_min > config->data.image.scale_max, "data.image.scale",
-         "data.image.scale", "data.image.scale is not in ascending order",
-         "put the smaller fraction first"},
-        {config->optimizer.lr < config->schedule.min_lr &&
-             config->schedule.type != SCHEDULE_CONSTANT,
-         "schedule.min_lr", "optimizer.lr", "schedule.min_lr is above optimizer.lr",
-         "lower one or raise the other"},
-        {config->optimizer.nesterov && config->optimizer.momentum <= 0, "optimizer.nesterov",
-         "optimizer.momentum", "optimizer.nesterov is set without momentum",
-         "set optimizer.momentum or remove optimizer.nesterov"},
         {0},
     };
     return check_conflicts(context, conflicts);
@@ -367,9 +375,9 @@ int config_check(const struct train_config *config, const int *lines, const char
                  struct err *err)
 {
     static int (*const checks[])(const struct train_config *, const struct check_context *) = {
-        check_train,     check_basics,         check_paths,      check_mixing,
-        check_model,     check_batch_schedule, check_loss_scale, check_compression,
-        check_local_sgd, check_dependencies,   check_saves};
+        check_train,       check_basics,    check_paths,          check_text,
+        check_mixing,      check_model,     check_batch_schedule, check_loss_scale,
+        check_compression, check_local_sgd, check_dependencies,   check_saves};
     const struct check_context context = {.lines = lines, .name = name, .err = err};
     int status = 0;
     for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !status; i++)
