@@ -34,7 +34,7 @@ every_path_key_refuses_unknown_schemes() {
     check_refused millrace train train.yaml --print-config --set "$key=s3://b/x"
     check_refused millrace eval train.yaml --from shards --set data.val=shards --set "$key=s3://b/x"
   done < <(millrace help config | sed -n 's/^ *\([a-z_.]*\)\*\{0,1\}  *path\b.*/\1/p')
-  same $count 44 "keys times schemes"
+  same $count 48 "keys times schemes"
   check_refused millrace train train.yaml --set 'data.train=[{path: shards}, {path: s3://b/x}]'
   sed 's|dir: runs/a|dir: s3://b/x|' train.yaml >other.yaml
   same "$(status_of millrace train other.yaml)" 2
