@@ -95,7 +95,7 @@ int field_tokens_open(struct loader *loader, struct err *err)
     return status;
 }
 
-const struct bpe *field_tokenizer(const struct loader *loader)
+const struct bpe *field_common_tokenizer(const struct loader *loader)
 {
     const struct bpe *only = NULL;
     for (uint32_t f = 0; loader->tokens && f < loader->options.fields_count; f++) {
@@ -122,7 +122,7 @@ const char *field_length_name(const struct loader *loader, uint32_t field)
     return loader->tokens ? loader->tokens[field].length_name : NULL;
 }
 
-uint32_t field_tokenizers(const struct loader *loader)
+uint32_t field_tokenizers_count(const struct loader *loader)
 {
     uint32_t count = 0;
     for (uint32_t f = 0; loader->tokens && f < loader->options.fields_count; f++)

@@ -67,7 +67,7 @@ int field_decode_json(struct load_worker *worker, struct load_slot *slot, uint32
                       uint32_t field, const struct shard *shard, const struct view_piece *piece,
                       struct err *err);
 
-/* field_tokens.c: encodes a text. -EBADMSG: it is too long. -ENOMEM. */
+/* field_tokens.c: encodes a text. -EBADMSG: it is too long, or has too few tokens. -ENOMEM. */
 int field_encode_tokens(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                         uint32_t field, const void *text, uint64_t bytes, struct err *err);
 

@@ -219,8 +219,10 @@ struct loader_schema {
     uint64_t classes_count;     /* 0: unknown names */
     const char *tokenizer;      /* NULL: not text */
     uint64_t tokenizer_xxh3;    /* hash of the tokenizer's files; 0: none or unknown */
-    uint32_t vocabulary, document_end;
+    uint32_t vocabulary;
+    uint32_t document_end; /* LOADER_NO_TOKEN: of a record, whose texts are documents */
 };
+#define LOADER_NO_TOKEN UINT32_MAX
 
 enum {
     LOADER_PIXELS_DEFAULT = 1 << 27, /* more than a 100-megapixel camera produces */
@@ -502,7 +504,7 @@ struct loader_shape {
     uint64_t steps;         /* global batches per epoch, excluding a dropped tail */
     uint64_t classes_count; /* labels are below this; the reference's count if mapped; 0: unknown */
     uint32_t vocabulary;    /* text: token ids are below this */
-    uint32_t document_end;  /* text: token that ends a document */
+    uint32_t document_end;  /* text: token that ends a document; LOADER_NO_TOKEN: none */
     uint32_t pixels_version; /* image pipeline version, which determines the pixels; 0: none */
     /* Decoding libraries with versions; "" if none. Lives as long as the loader. */
     const char *pixels_libraries;

@@ -35,14 +35,17 @@ bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_s
     if (a->tokenizer_xxh3 && b->tokenizer_xxh3 && a->tokenizer_xxh3 != b->tokenizer_xxh3)
         return false;
     return strcmp(a->tokenizer, b->tokenizer) == 0 && a->vocabulary == b->vocabulary &&
-           a->document_end == b->document_end;
+           (a->document_end == b->document_end || a->document_end == LOADER_NO_TOKEN ||
+            b->document_end == LOADER_NO_TOKEN);
 }
 
 const char *schema_describe_tokens(const struct loader_schema *schema, char text[SCHEMA_TEXT_BYTES])
 {
-    int bytes = snprintf(text, SCHEMA_TEXT_BYTES,
-                         "tokenizer \"%.40s\", vocabulary %" PRIu32 ", document end %" PRIu32,
-                         schema->tokenizer, schema->vocabulary, schema->document_end);
+    int bytes = snprintf(text, SCHEMA_TEXT_BYTES, "tokenizer \"%.40s\", vocabulary %" PRIu32,
+                         schema->tokenizer, schema->vocabulary);
+    if (schema->document_end != LOADER_NO_TOKEN)
+        bytes += snprintf(text + bytes, SCHEMA_TEXT_BYTES - (size_t)bytes,
+                          ", document end %" PRIu32, schema->document_end);
     if (schema->tokenizer_xxh3)
         snprintf(text + bytes, SCHEMA_TEXT_BYTES - (size_t)bytes, ", files %016" PRIx64,
                  schema->tokenizer_xxh3);
@@ -53,6 +56,7 @@ static int check_tokens(const struct loader *loader, struct err *err)
 {
     const struct loader_schema *own = &loader->schema, *reference = loader->options.reference;
     uint64_t limit = loader->options.text.vocabulary;
+    bool is_record = loader->options.decode == LOADER_RECORD;
     char text[SCHEMA_TEXT_BYTES];
     if (reference && !schema_has_same_tokens(reference, own)) {
         err_set(err, -EINVAL, "the tokens of the dataset differ from those of %.300s",
@@ -65,7 +69,8 @@ static int check_tokens(const struct loader *loader, struct err *err)
     }
     if (limit == 0 || own->vocabulary <= limit)
         return 0;
-    err_set(err, -EINVAL, "the vocabulary of the tokens is larger than the model's");
+    err_set(err, -EINVAL, "the vocabulary of the %s is larger than the model's",
+            is_record ? "tokenizer" : "dataset");
     err_at(err, own->path, ERR_NO_OFFSET);
     err_expected(err, "at most %" PRIu64 " tokens", limit);
     err_found(err, "%" PRIu32, own->vocabulary);
@@ -75,14 +80,14 @@ static int check_tokens(const struct loader *loader, struct err *err)
 
 int loader_check_field_tokens(struct loader *loader, struct err *err)
 {
-    const struct bpe *bpe = field_tokenizer(loader);
+    const struct bpe *bpe = field_common_tokenizer(loader);
     struct loader_schema *schema = &loader->schema;
     if (loader->options.decode != LOADER_RECORD || !bpe)
         return 0;
     schema->tokenizer = bpe_name(bpe);
     schema->tokenizer_xxh3 = bpe_identity(bpe);
     schema->vocabulary = bpe_vocabulary_size(bpe);
-    schema->document_end = bpe_document_end_token(bpe);
+    schema->document_end = LOADER_NO_TOKEN; /* each sample is one document */
     return check_tokens(loader, err);
 }
 

@@ -218,11 +218,11 @@ int field_check_tokens(const struct loader_field *field, struct err *err);
  * -EINVAL: a token of the options does not exist. */
 int field_tokens_open(struct loader *loader, struct err *err);
 /* Returns the tokenizer of all fields that are tokens; NULL if there is none, or several. */
-const struct bpe *field_tokenizer(const struct loader *loader);
+const struct bpe *field_common_tokenizer(const struct loader *loader);
 void field_tokens_close(struct loader *loader); /* safe on a zeroed loader */
 /* Returns the name of the batch's field with the lengths of tokens; NULL: none. */
 const char *field_length_name(const struct loader *loader, uint32_t field);
-uint32_t field_tokenizers(const struct loader *loader); /* how many a worker may need */
+uint32_t field_tokenizers_count(const struct loader *loader); /* how many a worker may need */
 void field_encoders_close(struct load_worker *worker);
 
 /* field_map.c. Checks the option. -EINVAL. */

@@ -59,7 +59,7 @@ static int wrong_field(const struct dataset *dataset, const char *field, struct 
     err_expected(err, "one of %s", list);
     err_found(err, "%s", field);
     err_advise(err, "use a field of the dataset, or a dataset of the other kind: a vit trains on "
-                    "images, a gpt2 or llama on tokens");
+                    "images, a gpt2 or llama on tokens, or with data.text.tokenizer on texts");
     return -EINVAL;
 }
 

@@ -306,9 +306,11 @@ static int load_added_token(struct json_reader *reader, const struct json_t *tok
     if (!status && !is_special)
         status = check_matching(reader, where, token, content);
     uint64_t value = 0;
-    if (status || jsonx_u64(id, &value) || !is_off(token, "normalized"))
+    if (status || jsonx_u64(id, &value))
         return status;
-    return bpe_added_add(&reader->builder.bpe->added, content, (uint32_t)value, is_special)
+    struct bpe *bpe = reader->builder.bpe;
+    struct bpe_added *list = is_off(token, "normalized") ? &bpe->added : &bpe->unmatched;
+    return bpe_added_add(list, content, (uint32_t)value, is_special)
                ? err_set(reader->builder.err, -ENOMEM, "out of memory for a vocabulary")
                : 0;
 }

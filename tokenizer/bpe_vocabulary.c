@@ -213,6 +213,7 @@ void bpe_close(struct bpe *bpe)
     free(bpe->words);
     str_deinit(&bpe->word_text);
     bpe_added_deinit(&bpe->added);
+    bpe_added_deinit(&bpe->unmatched);
     free(bpe);
 }
 
@@ -233,9 +234,11 @@ uint32_t bpe_document_end_token(const struct bpe *bpe)
 
 uint32_t bpe_find_special(const struct bpe *bpe, const char *name)
 {
-    for (size_t i = 0; i < bpe->added.count; i++)
-        if (strcmp(bpe->added.tokens[i].text, name) == 0)
-            return bpe->added.tokens[i].token;
+    const struct bpe_added *const lists[] = {&bpe->added, &bpe->unmatched};
+    for (size_t list = 0; list < 2; list++)
+        for (size_t i = 0; i < lists[list]->count; i++)
+            if (strcmp(lists[list]->tokens[i].text, name) == 0)
+                return lists[list]->tokens[i].token;
     return BPE_NONE;
 }
 

@@ -43,6 +43,7 @@ struct bpe {
     uint32_t word_bytes_max;
     struct str word_text;
     struct bpe_added added;
+    struct bpe_added unmatched; /* special tokens that bpe_find_special finds, but text never has */
 };
 
 static inline size_t bpe_width(const struct bpe *bpe)

@@ -1,9 +1,9 @@
 /*
  * dataset — converts photos, other files or text into shards.
  *
- * The source lists items in a fixed order, workers read and encode them in parallel, and one writer
- * fills shards in that order. The output therefore does not depend on the number of workers. Memory
- * is bounded by the items in progress.
+ * The source lists items in a fixed order, threads read and encode them in parallel, and one of
+ * them also fills shards in that order. The output therefore does not depend on the number of
+ * threads. Memory is bounded by the items in progress.
  */
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_H
 #define MILLRACE_CONVERT_DATASET_DATASET_H

@@ -44,18 +44,19 @@ struct pipeline {
     uint64_t run_items_max, slots_count;
     struct slot *slots;
     struct source_reader reader; /* the only one of a sequential source, for the claiming thread */
+    unsigned workers_count, threads_count; /* the last worker is the caller, without a thread */
+    struct worker *workers;
+    /* The caller's: items before next_ready are done. Those from next_freed on that it has released
+     * are freed together, because it would otherwise wait for the mutex at every item. */
+    uint64_t next_delivered, next_ready, released_bytes;
     /* Guards the members below and the slots' done. */
     pthread_mutex_t mutex;
-    pthread_cond_t claimable, item_done; /* for workers; for the caller, also if it can claim */
+    pthread_cond_t claimable; /* a worker can claim a run, or none are left */
+    pthread_cond_t item_done; /* the caller's next item is done, or the caller can claim a run */
     uint64_t next_claimed, next_freed, bytes_in_flight;
     unsigned waiting_count; /* workers that wait for claimable */
     bool is_claiming;       /* a thread claims a run */
     bool caller_waits, stop;
-    /* The caller's: items before next_ready are done. Those from next_freed on that it has released
-     * are freed together, because it would otherwise wait for the mutex at every item. */
-    uint64_t next_delivered, next_ready, released_bytes;
-    unsigned workers_count, threads_count; /* the last worker is the caller, without a thread */
-    struct worker *workers;
 };
 
 static bool has_slots_for_run(const struct pipeline *pipeline)
@@ -164,7 +165,7 @@ static void read_and_encode_run(struct worker *worker, uint64_t first, uint64_t 
     }
 }
 
-/* Claims a run and finishes it. As for claim_run. */
+/* Claims a run and encodes it. Requires can_claim and the mutex, which it releases meanwhile. */
 static void process_run(struct worker *worker)
 {
     struct pipeline *pipeline = worker->pipeline;

@@ -72,7 +72,7 @@ every_way_to_name_the_texts_gives_the_same_run() {
   same "$(losses text.yaml --set run.dir=runs/csv --set data.train=rows --set data.val=rows)" "$expected"
 }
 
-the_same_bits_with_other_batches_and_after_a_restart() {
+the_same_bits_after_a_restart_and_on_two_ranks() {
   local -a small=(--set batch.global=8 --set batch.micro=4 --set run.steps=9)
   losses train.yaml --set run.dir=runs/whole "${small[@]}" >whole
   losses train.yaml --set run.dir=runs/parts "${small[@]}" --set run.steps=4 >/dev/null
@@ -102,7 +102,19 @@ another_tokenizer_is_refused() {
   same "$(status_of millrace eval train.yaml --from runs/first/ckpt --quiet --set data.text.tokenizer=other.json)" 2
   contains "$(cat errors)" 'the tokens of the dataset differ from those of'
   same "$(status_of millrace train train.yaml --quiet --set run.dir=runs/large --set model.vocabulary=300)" 2
-  contains "$(cat errors)" "the vocabulary of the tokens is larger than the model's"
+  contains "$(cat errors)" "the vocabulary of the tokenizer is larger than the model's"
+}
+
+# Of texts on a model of tokens, and the other way round.
+a_model_of_the_same_tokenizer_is_evaluated() {
+  "$python" -c 'import json; [print(json.loads(line)["text"]) for line in open("texts.jsonl")]' >corpus.txt
+  millrace convert dataset corpus.txt packed --tokenizer tok.json --quiet >/dev/null
+  sed '/fields:/d; s/^ *tokens: .*/  text: {block: 24}/' train.yaml >packed.yaml
+  local -a small=(--set batch.global=4 --set batch.micro=4)
+  millrace train packed.yaml --quiet --set data.train=packed --set data.val=packed --set run.dir=runs/packed "${small[@]}" >/dev/null
+  losses train.yaml --set run.dir=runs/texts --set run.steps=2 >/dev/null
+  millrace eval train.yaml --from runs/packed/ckpt --quiet >/dev/null
+  millrace eval packed.yaml --set data.val=packed --from runs/texts/ckpt --quiet "${small[@]}" >/dev/null
 }
 
 an_image_and_its_label_in_json() {
@@ -144,22 +156,27 @@ refused() {
 }
 
 wrong_fields_are_refused() {
-  refused 'wrong value of data.fields.caption.from at line 1' 'image and label for model.type: vit, or tokens' -- 'caption: {from: txt}'
+  refused 'no field that a model is trained on: data.fields.caption.from at line 1' 'data.fields.image and data.fields.label' -- 'caption: {from: txt}'
+  refused 'wrong value of data.fields.label at line 1: wrong.yaml: expected an extension' -- 'label: '
   refused 'wrong value of data.fields.image.decode at line 1: wrong.yaml: expected image, found bytes' -- 'image: {from: jpg, decode: bytes}'
   refused 'unknown key data.image.sise at line 1' 'did you mean data.image.size?' -- 'image: {from: jpg, sise: 32}'
-  refused 'wrong value of data.fields.tokens.length at line 1: wrong.yaml: expected a number of tokens, at least 2, found 1' -- 'tokens: {length: 1}'
+  refused 'wrong value of data.fields.tokens.length at line 1: wrong.yaml: expected a number of tokens from 2 to 65537, found 1' -- 'tokens: {length: 1}'
   printf 'data: {train: shards, fields: auto}\nrun: {steps: 1}\n' >auto.yaml
   same "$(status_of millrace train auto.yaml --quiet)" 2
-  contains "$(cat errors)" 'wrong value of data.fields at line 1' 'millrace inspect DATASET --field auto'
+  contains "$(cat errors)" 'no field that a model is trained on: data.fields at line 1' 'millrace inspect DATASET --field auto'
   printf 'data:\n  train: shards\n  image: {size: 32}\n  fields:\n    image: {size: 48}\n' >twice.yaml
   same "$(status_of millrace train twice.yaml --quiet)" 2
   contains "$(cat errors)" 'repeated key data.image.size at line 5' 'already set at line 3'
   same "$(status_of millrace train train.yaml --quiet --set data.text.field=npy)" 2
   contains "$(cat errors)" 'data.text.tokenizer is for text, not for npy'
+  same "$(status_of millrace train train.yaml --quiet --set data.text.mask=document)" 2
+  contains "$(cat errors)" 'data.text.mask has no effect, as each sample is one text'
+  same "$(status_of millrace train train.yaml --quiet --set model.type=vit)" 2
+  contains "$(cat errors)" 'data.text.tokenizer is for language models only'
   same "$(status_of millrace train train.yaml --quiet --set data.text.tokenizer=)" 2
   contains "$(cat errors)" 'data.text.end is set without data.text.tokenizer'
 }
 
 run_cases texts_are_trained_on_like_in_transformers every_way_to_name_the_texts_gives_the_same_run \
-  the_same_bits_with_other_batches_and_after_a_restart a_text_without_a_token_to_predict_is_a_bad_sample \
-  another_tokenizer_is_refused an_image_and_its_label_in_json wrong_fields_are_refused
+  the_same_bits_after_a_restart_and_on_two_ranks a_text_without_a_token_to_predict_is_a_bad_sample \
+  another_tokenizer_is_refused a_model_of_the_same_tokenizer_is_evaluated an_image_and_its_label_in_json wrong_fields_are_refused

@@ -144,7 +144,8 @@ static void another_tokenizer_is_refused(void **state)
                    fixture.folder);
     options.reference = NULL;
     options.text.vocabulary = 4999;
-    assert_refused(&options, "vocabulary of the tokens is larger than the model's", fixture.folder);
+    assert_refused(&options, "vocabulary of the dataset is larger than the model's",
+                   fixture.folder);
     fixture_remove(&fixture);
 }
 

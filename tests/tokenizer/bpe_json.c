@@ -224,6 +224,21 @@ static void added_tokens_match_unless_they_are_special(void **state)
     assert_tokens(f, &parts, "?<a>", TOKENS('?', 261));
 }
 
+/* As in GPT-2's file, where the token is normalized. */
+static void special_tokens_are_found_by_name(void **state)
+{
+    struct fixture *f = *state;
+    const struct parts parts = {.added = END_TOKEN
+                                "," ADDED("261", "<a>", "true", ",\"normalized\":true")};
+    struct bpe *bpe = NULL;
+    write_tokenizer(f, &parts);
+    assert_int_equal(bpe_open_json(f->io, f->path, NULL, &bpe, &f->err), 0);
+    assert_int_equal(bpe_find_special(bpe, "<a>"), 261);
+    assert_int_equal(bpe_find_special(bpe, "<b>"), BPE_NONE);
+    bpe_close(bpe);
+    assert_tokens(f, &parts, "<a>", TOKENS('<', 'a', '>'));
+}
+
 static void text_is_normalized_between_added_tokens(void **state)
 {
     struct fixture *f = *state;
@@ -328,6 +343,7 @@ int main(void)
         CASE(both_spellings_of_merges_give_the_same_tokens),
         CASE(a_word_that_is_a_token_ignores_merges_only_if_the_model_says_so),
         CASE(added_tokens_match_unless_they_are_special),
+        CASE(special_tokens_are_found_by_name),
         CASE(text_is_normalized_between_added_tokens),
         CASE(what_would_change_tokens_is_refused_by_name),
         CASE(malformed_files_are_refused_with_the_place),

@@ -128,18 +128,24 @@ static int read_leaf(void *context, const struct yaml_leaf *leaf)
 /* Like read_leaf, and for data.fields. */
 static int read_leaf_or_field(void *context, const struct yaml_leaf *leaf)
 {
-    if (!data_fields_has(leaf->path))
-        return read_leaf(context, leaf);
+    struct config_reader *reader = context;
     struct data_field_leaf translated;
-    const char *expected = data_fields_translate(leaf, &translated);
-    if (expected) {
-        struct config_reader *reader = context;
-        wrong_value(reader, leaf, expected);
-        if (!strchr(leaf->path + strlen("data."), '.'))
-            err_advise(reader->err, "`millrace inspect DATASET --field auto` shows the fields that "
-                                    "a dataset has");
+    switch (data_fields_find(leaf->path)) {
+    case DATA_FIELDS_ELSEWHERE:
+        return read_leaf(context, leaf);
+    case DATA_FIELDS_UNKNOWN:
+        set_leaf_error(reader, leaf, "no field that a model is trained on:");
+        err_expected(reader->err, "data.fields.image and data.fields.label for model.type: vit, or "
+                                  "data.fields.tokens for language models");
+        err_advise(reader->err,
+                   "`millrace inspect DATASET --field auto` shows the fields of a dataset");
         return -EINVAL;
+    case DATA_FIELDS_KNOWN:
+        break;
     }
+    const char *expected = data_fields_translate(leaf, &translated);
+    if (expected)
+        return wrong_value(reader, leaf, expected);
     return translated.path[0] ? read_leaf(context, &translated.leaf) : 0;
 }
 

@@ -141,19 +141,30 @@ static int check_basics(const struct train_config *config, const struct check_co
 
 static int check_text(const struct train_config *config, const struct check_context *context)
 {
+    bool has_tokenizer = config->data.text.tokenizer[0], has_begin = config->data.text.begin[0],
+         has_end = config->data.text.end[0];
     const struct conflict conflicts[] = {
-        {config->data.text.tokenizer[0] && strcmp(config->data.text.field, "npy") == 0,
-         "data.text.tokenizer", "data.text.field", "data.text.tokenizer is for text, not for npy",
+        {has_tokenizer && config->model.type == MODEL_VIT, "data.text.tokenizer", "model.type",
+         "data.text.tokenizer is for language models only",
+         "remove it, or set model.type: gpt2, llama or qwen"},
+        {has_tokenizer && config->data.text.mask == CONFIG_MASK_DOCUMENT, "data.text.mask",
+         "data.text.tokenizer", "data.text.mask has no effect, as each sample is one text",
+         "remove data.text.mask, or convert the texts to tokens"},
+        {has_tokenizer && config->data.text.block + 1 <= (uint64_t)has_begin + has_end,
+         "data.text.block", "data.text.begin",
+         "data.text.block has no room for a token between begin and end", "raise data.text.block"},
+        {has_tokenizer && strcmp(config->data.text.field, "npy") == 0, "data.text.tokenizer",
+         "data.text.field", "data.text.tokenizer is for text, not for npy",
          "set data.text.field to the extension of the texts, such as txt, or remove "
          "data.text.tokenizer"},
-        {!config->data.text.tokenizer[0] && config->data.text.path[0], "data.text.path",
-         "data.text.tokenizer", "data.text.path is set without data.text.tokenizer",
+        {!has_tokenizer && config->data.text.path[0], "data.text.path", "data.text.tokenizer",
+         "data.text.path is set without data.text.tokenizer",
          "set data.text.tokenizer, or remove data.text.path"},
-        {!config->data.text.tokenizer[0] && config->data.text.begin[0], "data.text.begin",
-         "data.text.tokenizer", "data.text.begin is set without data.text.tokenizer",
+        {!has_tokenizer && has_begin, "data.text.begin", "data.text.tokenizer",
+         "data.text.begin is set without data.text.tokenizer",
          "set data.text.tokenizer, or remove data.text.begin"},
-        {!config->data.text.tokenizer[0] && config->data.text.end[0], "data.text.end",
-         "data.text.tokenizer", "data.text.end is set without data.text.tokenizer",
+        {!has_tokenizer && has_end, "data.text.end", "data.text.tokenizer",
+         "data.text.end is set without data.text.tokenizer",
          "set data.text.tokenizer, or remove data.text.end"},
         {0},
     };

@@ -4,12 +4,15 @@
 #include "trainer/config/data_fields.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define PREFIX "data.fields"
+
+enum { LENGTH_MAX = 65537 }; /* one more than the maximum of data.text.block */
 
 struct data_field {
     const char *name, *decode, *key, *from_key;
@@ -20,12 +23,6 @@ static const struct data_field data_fields[] = {
     {"label", "int", "data.label", "data.label.from"},
     {"tokens", "tokens", "data.text", "data.text.field"},
 };
-
-bool data_fields_has(const char *path)
-{
-    size_t bytes = strlen(PREFIX);
-    return strncmp(path, PREFIX, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '.');
-}
 
 /* path: below data.fields. Sets *ret_rest to "" or ".size" and so on. */
 static const struct data_field *find_field(const char *path, const char **ret_rest)
@@ -40,12 +37,12 @@ static const struct data_field *find_field(const char *path, const char **ret_re
     return NULL;
 }
 
-/* The tokens before the last one. */
+/* Sets the value to that of data.text.block. Returns false if length is none. */
 static bool set_block(const char *length, struct data_field_leaf *leaf)
 {
     char *end;
     uint64_t tokens = strtoull(length, &end, 10);
-    if (length[0] < '0' || length[0] > '9' || *end || tokens < 2)
+    if (length[0] < '0' || length[0] > '9' || *end || tokens < 2 || tokens > LENGTH_MAX)
         return false;
     snprintf(leaf->value, sizeof leaf->value, "%" PRIu64, tokens - 1);
     leaf->values[0] = leaf->value;
@@ -53,14 +50,18 @@ static bool set_block(const char *length, struct data_field_leaf *leaf)
     return true;
 }
 
+enum data_fields_path data_fields_find(const char *path)
+{
+    const char *rest, *name = path + strlen(PREFIX);
+    if (strncmp(path, PREFIX, strlen(PREFIX)) != 0 || (name[0] && name[0] != '.'))
+        return DATA_FIELDS_ELSEWHERE;
+    return name[0] && find_field(name + 1, &rest) ? DATA_FIELDS_KNOWN : DATA_FIELDS_UNKNOWN;
+}
+
 const char *data_fields_translate(const struct yaml_leaf *leaf, struct data_field_leaf *ret_leaf)
 {
-    static const char models[] = "the fields image and label for model.type: vit, or tokens for "
-                                 "language models";
-    const char *rest = NULL, *name = leaf->path + strlen(PREFIX);
-    const struct data_field *field = name[0] == '.' ? find_field(name + 1, &rest) : NULL;
-    if (!field)
-        return models;
+    const char *rest;
+    const struct data_field *field = find_field(leaf->path + strlen(PREFIX "."), &rest);
     ret_leaf->leaf = *leaf;
     ret_leaf->leaf.path = ret_leaf->path;
     if (strcmp(rest, ".decode") == 0) {
@@ -81,6 +82,8 @@ const char *data_fields_translate(const struct yaml_leaf *leaf, struct data_fiel
     snprintf(ret_leaf->path, sizeof ret_leaf->path, "%s%s", is_from ? field->from_key : field->key,
              is_from ? "" : rest);
     if (is_length && (leaf->values_count != 1 || !set_block(leaf->values[0], ret_leaf)))
-        return "a number of tokens, at least 2";
+        return "a number of tokens from 2 to 65537";
+    if (is_from && (leaf->values_count != 1 || !leaf->values[0][0]))
+        return "an extension, such as jpg, json or txt";
     return NULL;
 }

@@ -11,16 +11,15 @@
  *       fields:
  *         tokens: {from: txt, decode: tokens, tokenizer: tokenizer.json, length: 257}
  *
- * Each key is another name of a key of data.image, data.label or data.text. length counts the
- * target of the last token, so it is data.text.block + 1. pad has no effect, since padding has no
- * loss.
+ * Most keys are other names of keys of data.image, data.label or data.text. decode must be the
+ * field's. length counts the target of the last token, so it is data.text.block + 1. pad has no
+ * effect, since padding has no loss.
  */
 #ifndef MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
 #define MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
 
 #include "trainer/config/yaml.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* A leaf with the keys of data.image, data.label and data.text. */
@@ -30,10 +29,13 @@ struct data_field_leaf {
     const char *values[1];
 };
 
-/* Whether a path is data.fields or below it. */
-bool data_fields_has(const char *path);
-/* Translates a leaf below data.fields. Returns NULL, or what was expected: the leaf is not of a
- * field that models are trained on, or has a wrong value. */
+enum data_fields_path {
+    DATA_FIELDS_ELSEWHERE, /* not data.fields, nor below it */
+    DATA_FIELDS_UNKNOWN,   /* not of a field that models are trained on */
+    DATA_FIELDS_KNOWN,
+};
+enum data_fields_path data_fields_find(const char *path);
+/* Translates a leaf of a known field. Returns NULL, or what was expected: the value is wrong. */
 const char *data_fields_translate(const struct yaml_leaf *leaf, struct data_field_leaf *ret_leaf);
 
 #endif

@@ -19,7 +19,8 @@ void data_schema_encode(struct jsonx_writer *w, const struct loader_schema *sche
         jsonx_write_string(w, "tokenizer", schema->tokenizer);
         jsonx_write_hex64(w, "tokenizer_xxh3", schema->tokenizer_xxh3);
         jsonx_write_u64(w, "vocabulary", schema->vocabulary);
-        jsonx_write_u64(w, "document_end", schema->document_end);
+        if (schema->document_end != LOADER_NO_TOKEN)
+            jsonx_write_u64(w, "document_end", schema->document_end);
     }
     jsonx_end_object(w);
 }
@@ -64,11 +65,11 @@ static int decode_tokens(const struct json_t *node, struct loader_schema *schema
 {
     const char *hex;
     char *end;
-    uint64_t vocabulary, document_end;
+    uint64_t vocabulary, document_end = LOADER_NO_TOKEN;
     int status = jsonx_get_string(node, "tokenizer_xxh3", &hex, schema->path, err);
     if (!status)
         status = jsonx_get_u64(node, "vocabulary", &vocabulary, schema->path, err);
-    if (!status)
+    if (!status && jsonx_get(node, "document_end"))
         status = jsonx_get_u64(node, "document_end", &document_end, schema->path, err);
     if (status)
         return status;
@@ -143,7 +144,8 @@ static int compare_tokens(const struct loader_schema *saved, const struct loader
 {
     if (strcmp(saved->tokenizer, now->tokenizer) == 0 &&
         saved->tokenizer_xxh3 == now->tokenizer_xxh3 && saved->vocabulary == now->vocabulary &&
-        saved->document_end == now->document_end)
+        (saved->document_end == now->document_end || saved->document_end == LOADER_NO_TOKEN ||
+         now->document_end == LOADER_NO_TOKEN))
         return 0;
     differ(saved, "tokens", err);
     err_expected(err, "tokenizer \"%.40s\", files %016" PRIx64 ", vocabulary %" PRIu32,

@@ -207,10 +207,10 @@ static void prepare_images(const struct batch_upload *upload, struct batch_uploa
     *ret_valid = batch->items_count;
 }
 
-/* Whether some token has no target. Otherwise the targets are the next tokens. */
-static bool has_targets(const struct batch_upload *upload, const struct batch *batch)
+/* Whether the targets differ from the next tokens: some tokens have none. */
+static bool needs_targets(const struct batch_upload *upload, const struct batch *batch)
 {
-    return upload->options.lengths || batch->items_count < upload->options.items;
+    return upload->options.has_lengths || batch->items_count < upload->options.items;
 }
 
 /* A document includes the document_end that ends it. A token attends only to the part of its
@@ -250,7 +250,8 @@ static uint64_t fill_targets(const struct batch_upload *upload, const struct bat
                              const int32_t *tokens, int32_t *targets)
 {
     const struct batch_upload_options *o = &upload->options;
-    const int32_t *lengths = o->lengths ? batch_field_named(batch, "tokens_length")->data : NULL;
+    const int32_t *lengths =
+        o->has_lengths ? batch_field_named(batch, "tokens_length")->data : NULL;
     uint64_t count = 0;
     for (uint64_t i = 0; i < o->items; i++) {
         uint64_t length = o->block + 1;
@@ -273,7 +274,7 @@ static void prepare_tokens(const struct batch_upload *upload, struct batch_uploa
     const int32_t *tokens = batch_field_named(batch, "tokens")->data;
     uint64_t row = o->block + 1, row_bytes = row * sizeof tokens[0];
     *ret_valid = batch->items_count * o->block;
-    if (has_targets(upload, batch))
+    if (needs_targets(upload, batch))
         *ret_valid = fill_targets(upload, batch, tokens, slot->staging.targets);
     if (batch->items_count < o->items) {
         memcpy(slot->staging.tokens, tokens, batch->items_count * row_bytes);
@@ -329,7 +330,7 @@ static struct model_input token_input(const struct batch_upload *upload,
 {
     return (struct model_input){
         .language.tokens = is_host(upload) ? source->data : slot->device.tokens,
-        .language.targets = has_targets(upload, slot->batch) ? slot->device.targets : NULL,
+        .language.targets = needs_targets(upload, slot->batch) ? slot->device.targets : NULL,
         .language.row_starts = slot->device.row_starts,
         .language.rows_by_token = slot->device.rows_by_token,
     };

@@ -32,7 +32,7 @@ struct batch_upload_options {
     bool mixup;    /* batches may contain mixup or CutMix images */
     uint64_t side; /* of images, in pixels */
     uint64_t block;
-    bool lengths; /* sequences are padded; batches have "tokens_length" */
+    bool has_lengths; /* sequences are padded; batches have "tokens_length" */
     uint64_t classes, vocabulary;
     bool document_starts; /* attention stays within documents */
     int32_t document_end; /* the token that ends a document */

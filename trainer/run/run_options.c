@@ -211,7 +211,7 @@ struct batch_upload_options run_batch_upload_options(const struct run *run)
         .mixup = c->model.type == MODEL_VIT && mixup_is_on(&mixup),
         .side = c->data.image.size,
         .block = c->data.text.block,
-        .lengths = tokenizes_texts(c),
+        .has_lengths = tokenizes_texts(c),
         .classes = c->model.classes,
         .vocabulary = c->model.vocabulary,
         .document_starts = c->model.type != MODEL_VIT && c->data.text.mask == CONFIG_MASK_DOCUMENT,
