@@ -280,7 +280,7 @@ static int add_splits(const struct probe *probe, const struct folder_summary *ro
         return status;
     if (yolo_count == root->folders_count || coco_count == root->folders_count) {
         probe->options->splits_count = 0;
-        *ret_ops = yolo_count > 0 ? &source_yolo_ops : &source_coco_ops;
+        *ret_ops = coco_count == root->folders_count ? &source_coco_ops : &source_yolo_ops;
         return 0;
     }
     if (yolo_count > 0 || coco_count > 0)

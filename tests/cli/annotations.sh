@@ -127,6 +127,11 @@ annotations_next_to_the_images_give_the_same_dataset() {
   for split in train:train2017 valid:val2017; do
     cmp "from-export/${split%:*}/shard-000000.tar" "from-coco/${split#*:}/shard-000000.tar"
   done
+  # COCO takes precedence over YOLO
+  mkdir export/train/images export/train/labels
+  millrace convert dataset export with-yolo --quiet >/dev/null
+  rm -r export/train/images export/train/labels
+  cmp with-yolo/train/shard-000000.tar from-export/train/shard-000000.tar
   # a single split
   millrace convert dataset export/valid single --quiet >/dev/null
   same "$(tar tf single/shard-000000.tar | sort)" "$(tar tf from-export/valid/shard-000000.tar | sort)"
