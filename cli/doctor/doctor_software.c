@@ -8,11 +8,12 @@
 #include "base/versions.h"
 #include "cli/core/first_line.h"
 #include "comm/ranks/ranks.h"
+#include "convert/archive/unarchive.h"
 #include "device/device.h"
 #include "image/jpeg/jpeg.h"
 #include "image/kernels/kernels.h"
+#include "io/zstd/frame_writer.h"
 #include "shards/format/index_cache.h"
-#include "trainer/config/yaml.h"
 #include "trainer/ops/cpu/blas.h"
 #include "trainer/ops/ops.h"
 
@@ -95,10 +96,13 @@ static void check_jpeg(struct doctor_finding *finding)
 static void check_libraries(struct doctor_finding *finding)
 {
     char json[VERSION_TEXT_BYTES], yaml[VERSION_TEXT_BYTES], hash[VERSION_TEXT_BYTES],
-        hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
+        hmac[VERSION_TEXT_BYTES], crc[VERSION_TEXT_BYTES], zstd[VERSION_TEXT_BYTES],
+        archive[VERSION_TEXT_BYTES], libc[VERSION_TEXT_BYTES];
     snprintf(libc, sizeof libc, "glibc %s", gnu_get_libc_version());
-    const char *const texts[] = {jsonx_version(json), yaml_library(yaml), hash_version(hash),
-                                 hmac_version(hmac),  crc_version(crc),   libc};
+    const char *const texts[] = {jsonx_version(json),        yaml_version(yaml),
+                                 hash_version(hash),         hmac_version(hmac),
+                                 crc_version(crc),           frame_writer_library(zstd),
+                                 unarchive_library(archive), libc};
     jsonx_begin_array(&finding->json, "libraries");
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         doctor_report(finding, "%s%s", i ? ", " : "", texts[i]);

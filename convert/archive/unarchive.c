@@ -4,6 +4,7 @@
 #include "convert/archive/unarchive.h"
 
 #include "base/bytes.h"
+#include "base/versions.h"
 #include "convert/archive/zip_names.h"
 
 #include <archive.h>
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,4 +226,10 @@ int unarchive_read(struct unarchive *unarchive, void *data, size_t bytes, size_t
     unarchive->read_bytes += count;
     *ret_bytes = count;
     return 0;
+}
+
+const char *unarchive_library(char *text)
+{
+    snprintf(text, VERSION_TEXT_BYTES, "%s", archive_version_string()); /* "libarchive 3.6.2" */
+    return text;
 }

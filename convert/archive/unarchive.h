@@ -34,4 +34,6 @@ int unarchive_next(struct unarchive *unarchive, struct unarchive_member *ret_mem
 int unarchive_read(struct unarchive *unarchive, void *data, size_t bytes, size_t *ret_bytes,
                    struct err *err);
 
+const char *unarchive_library(char *text); /* as in base/versions.h */
+
 #endif

@@ -3,10 +3,10 @@
  */
 #include "convert/source/yolo_layout.h"
 
+#include "base/yaml/yaml.h"
 #include "convert/source/file_names.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
-#include "trainer/config/yaml.h"
 
 #include <errno.h>
 #include <stdio.h>

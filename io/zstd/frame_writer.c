@@ -8,9 +8,11 @@
 
 #include "base/bytes.h"
 #include "base/os/thread_pool.h"
+#include "base/versions.h"
 #include "io/zstd/seek_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
 
@@ -35,6 +37,12 @@ struct frame_writer {
 unsigned frame_writer_version(void)
 {
     return ZSTD_versionNumber();
+}
+
+const char *frame_writer_library(char *text)
+{
+    snprintf(text, VERSION_TEXT_BYTES, "zstd %s", ZSTD_versionString());
+    return text;
 }
 
 static ZSTD_CCtx *open_context(int level)

@@ -46,5 +46,6 @@ int frame_writer_finish(struct frame_writer *writer, const void *tail, size_t ta
                         struct err *err);
 /* The version of the library that compresses; another one may give other bytes. */
 unsigned frame_writer_version(void);
+const char *frame_writer_library(char *text); /* as in base/versions.h */
 
 #endif

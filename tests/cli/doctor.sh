@@ -88,6 +88,8 @@ libraries_match_pkg_config() {
   contains "$(check_value software libraries found)" "xxHash $(pkg-config --modversion libxxhash)"
   contains "$(check_value software libraries found)" "OpenSSL $(pkg-config --modversion libcrypto)"
   contains "$(check_value software libraries found)" "ISA-L $(pkg-config --modversion libisal)"
+  contains "$(check_value software libraries found)" "zstd $(pkg-config --modversion libzstd)"
+  contains "$(check_value software libraries found)" "libarchive $(pkg-config --modversion libarchive)"
   contains "$(check_value software images found)" "$(pkg-config --modversion libjpeg)"
 }
 

@@ -1,5 +1,5 @@
 /*
- * config — fuzz target: the YAML configuration (trainer/config/yaml.h, trainer/config/config.h). An
+ * config — fuzz target: the YAML configuration (base/yaml/yaml.h, trainer/config/config.h). An
  * accepted configuration can be printed; the output is accepted and prints identically.
  */
 #include "trainer/config/config.h"

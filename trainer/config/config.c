@@ -5,9 +5,9 @@
 
 #include "base/json/jsonx.h"
 #include "base/json/jsonx_writer.h"
+#include "base/yaml/yaml.h"
 #include "trainer/config/data_fields.h"
 #include "trainer/config/foreign_keys.h"
-#include "trainer/config/yaml.h"
 
 #include <assert.h>
 #include <errno.h>

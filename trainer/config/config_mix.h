@@ -12,9 +12,9 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/yaml/yaml.h"
 #include "io/io.h"
 #include "loader/loader.h"
-#include "trainer/config/yaml.h"
 
 struct json_t;
 

@@ -1,10 +1,11 @@
 /*
  * yaml — see yaml.h.
  */
-#include "trainer/config/yaml.h"
+#include "base/yaml/yaml.h"
 
 #include "base/str.h"
 #include "base/utf8.h"
+#include "base/versions.h"
 
 #include <errno.h>
 #include <libfyaml.h>
@@ -257,7 +258,7 @@ int yaml_walk(const char *text, size_t bytes, const char *name,
     return status;
 }
 
-const char *yaml_library(char *text)
+const char *yaml_version(char *text)
 {
     snprintf(text, VERSION_TEXT_BYTES, "libfyaml %s", fy_library_version());
     return text;

@@ -8,11 +8,10 @@
  * Duplicate keys, aliases, tags on keys, deeper sequences, directives, a second document and
  * invalid UTF-8 are errors.
  */
-#ifndef MILLRACE_TRAINER_CONFIG_YAML_H
-#define MILLRACE_TRAINER_CONFIG_YAML_H
+#ifndef MILLRACE_BASE_YAML_YAML_H
+#define MILLRACE_BASE_YAML_YAML_H
 
 #include "base/err.h"
-#include "base/versions.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,8 +39,5 @@ struct yaml_leaf {
 int yaml_walk(const char *text, size_t bytes, const char *name,
               int (*visit)(void *context, const struct yaml_leaf *leaf), void *context,
               struct err *err);
-
-/* See base/versions.h. */
-const char *yaml_library(char *text);
 
 #endif
