@@ -1,6 +1,6 @@
 /*
- * crc — see crc.h. The only adapter of ISA-L, which does not invert the CRC and takes at most
- * INT_MAX bytes per call.
+ * crc — see crc.h. The only adapter of ISA-L, which does not invert the CRC32C and takes at most
+ * INT_MAX bytes of it per call.
  */
 #include "base/crc.h"
 
@@ -24,6 +24,13 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes)
     }
     zero_upper(); /* ISA-L's AVX-512 code does not */
     return ~crc;
+}
+
+uint32_t crc32_zip(uint32_t crc, const void *data, size_t bytes)
+{
+    crc = crc32_gzip_refl(crc, data, bytes);
+    zero_upper();
+    return crc;
 }
 
 /* Polynomial product modulo CRC32C's polynomial; bit 31 is the coefficient of x^0. */

@@ -3,6 +3,8 @@
  */
 #include "convert/source/npz.h"
 
+#include "base/bytes.h"
+#include "base/crc.h"
 #include "convert/archive/zip_directory.h"
 
 #include <errno.h>
@@ -78,7 +80,7 @@ int npz_list(struct io *io, struct io_queue *queue, const struct listed_file *fi
     if (!status)
         status = check_count(&zip, &directory, err);
     while (!status && (result = zip_directory_next(&directory, &zip, &entry, err)) > 0) {
-        struct npz_member member = {.bytes = entry.bytes};
+        struct npz_member member = {.bytes = entry.bytes, .crc32 = entry.crc32};
         status = check_member(&zip, &entry, err);
         if (!status)
             status = zip_find_data(&zip, &entry, &member.offset, err);
@@ -93,4 +95,34 @@ int npz_list(struct io *io, struct io_queue *queue, const struct listed_file *fi
         status = err_set(err, -ENOMEM, "out of memory for an .npz file");
     zip_directory_deinit(&directory);
     return status;
+}
+
+int npz_check(struct io *io, struct io_queue *queue, const struct listed_file *file,
+              const char *path, const struct npz_member *member, const atomic_int *stop,
+              struct err *err)
+{
+    enum { BLOCK_BYTES = 4 << 20 };
+    struct str block = {0};
+    uint32_t crc = 0;
+    int status = 0;
+    for (uint64_t at = 0; at < member->bytes && !status; at += block.bytes) {
+        if (stop && atomic_load(stop)) {
+            status = err_set(err, -EINTR, "stopped while arrays were checked");
+            break;
+        }
+        str_clear(&block);
+        status = listed_file_read(file, io, queue, path, member->offset + at,
+                                  bytes_min(member->bytes - at, BLOCK_BYTES), &block, err);
+        if (!status)
+            crc = crc32_zip(crc, block.data, block.bytes);
+    }
+    str_deinit(&block);
+    if (status || crc == member->crc32)
+        return status;
+    err_set(err, -EBADMSG, "array \"%.100s\" is damaged", member->name);
+    err_at(err, path, (int64_t)member->offset);
+    err_expected(err, "CRC-32 %08" PRIx32, member->crc32);
+    err_found(err, "%08" PRIx32, crc);
+    err_advise(err, "write or copy the file again");
+    return -EBADMSG;
 }

@@ -22,7 +22,9 @@
 struct numpy_array {
     uint32_t file;
     bool is_member; /* of an .npz file */
+    bool is_column; /* is converted */
     uint64_t offset, bytes;
+    uint32_t crc32; /* of a member */
     char name[NPZ_NAME_BYTES_MAX];
     char column[NPZ_NAME_BYTES_MAX];
     char split[NPZ_NAME_BYTES_MAX]; /* "": none */
@@ -34,6 +36,7 @@ struct numpy_list {
     struct array_table *table;
     struct str arrays; /* struct numpy_array */
     struct name_set splits;
+    const atomic_int *stop;
     struct err *err;
 };
 
@@ -74,6 +77,7 @@ static int add_npz(struct numpy_list *list, const char *path)
         const struct npz_member *member = (const struct npz_member *)(void *)members.data + i;
         array.offset = member->offset;
         array.bytes = member->bytes;
+        array.crc32 = member->crc32;
         strcpy(array.name, member->name);
         str_add(&list->arrays, &array, sizeof array);
     }
@@ -273,7 +277,7 @@ static int add_split(struct numpy_list *list, uint32_t split, const char *split_
     uint32_t column;
     int status = part ? 0 : err_set(list->err, -ENOMEM, "out of memory for a source");
     for (size_t i = 0; i < arrays_count(list) && !status; i++) {
-        const struct numpy_array *array = array_at(list, i);
+        struct numpy_array *array = array_at(list, i);
         struct numpy_rows rows;
         if (strcmp(split_name, array->split) != 0 ||
             (chosen->count > 0 && !columns_have(chosen, array->column) &&
@@ -291,6 +295,7 @@ static int add_split(struct numpy_list *list, uint32_t split, const char *split_
                                             &column, list->err);
         if (status)
             break;
+        array->is_column = true;
         first = first ? first : array;
         part->rows = rows.rows;
         part->places[column] =
@@ -323,10 +328,28 @@ static int check_are_columns(const struct array_table *table, const struct conve
     return -EINVAL;
 }
 
+/* Rows are read in any order, and not all of them by one thread, so checksums are checked before.
+ * A .npy file has none. */
+static int check_data(const struct numpy_list *list)
+{
+    int status = 0;
+    for (size_t i = 0; i < arrays_count(list) && !status; i++) {
+        const struct numpy_array *array = array_at(list, i);
+        const struct array_file *file = array_table_file(list->table, array->file);
+        struct npz_member member = {
+            .offset = array->offset, .bytes = array->bytes, .crc32 = array->crc32};
+        strcpy(member.name, array->name);
+        if (array->is_member && array->is_column)
+            status = npz_check(list->io, list->queue, &file->file, file->path, &member, list->stop,
+                               list->err);
+    }
+    return status;
+}
+
 static int numpy_open(struct io *io, struct source *source, struct err *err)
 {
     const struct convert_options *options = source->options;
-    struct numpy_list list = {.io = io, .err = err};
+    struct numpy_list list = {.io = io, .stop = options->stop, .err = err};
     struct columns *chosen = calloc(1, sizeof *chosen);
     int status = chosen ? columns_parse(&options->columns, chosen, err)
                         : err_set(err, -ENOMEM, "out of memory for columns");
@@ -347,12 +370,15 @@ static int numpy_open(struct io *io, struct source *source, struct err *err)
                            : arrays_count(&list) > 0 ? array_at(&list, 0)->split
                                                      : "",
                            chosen);
-    list_deinit(&list);
     free(chosen);
     if (!status)
         status = array_table_finish(io, source, &(struct array_class_names){0}, err);
-    return status || source->items_count == 0 ? status
-                                              : check_are_columns(list.table, options, err);
+    if (!status && source->items_count > 0)
+        status = check_are_columns(list.table, options, err);
+    if (!status)
+        status = check_data(&list);
+    list_deinit(&list);
+    return status;
 }
 
 static bool is_numpy(const struct source_layout *layout)

@@ -14,6 +14,8 @@ static void crc32c_matches_rfc_3720(void **state)
     (void)state;
     unsigned char bytes[32];
     assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283);
+    assert_int_equal(crc32_zip(0, "123456789", 9), 0xcbf43926);
+    assert_int_equal(crc32_zip(crc32_zip(0, "1234", 4), "56789", 5), 0xcbf43926);
     memset(bytes, 0, sizeof bytes);
     assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aa);
     memset(bytes, 0xff, sizeof bytes);

@@ -264,6 +264,9 @@ static void bad_npz_files_are_refused(void **state)
         {"np.savez(\"a.npz\", x=np.zeros(9)); b = open(\"a.npz\", \"rb\").read(); "
          "open(\"a.npz\", \"wb\").write(b[40:])",
          -EBADMSG, "is damaged"},
+        {"np.savez(\"a.npz\", x=np.zeros(9)); b = bytearray(open(\"a.npz\", \"rb\").read()); "
+         "b[200] ^= 1; open(\"a.npz\", \"wb\").write(b)",
+         -EBADMSG, "expected CRC-32 "},
         {"zipfile.ZipFile(\"a.npz\", \"w\").writestr(\"b.txt\", \"b\")", -EBADMSG,
          "only members with names such as images.npy"},
     };
