@@ -12,23 +12,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Appends one character that cannot be copied as it is. Returns the number of bytes read. */
+static size_t add_escaped(struct str *out, const unsigned char *at, size_t bytes_max)
+{
+    size_t bytes = utf8_sequence_bytes(at, bytes_max);
+    if (bytes > 1) {
+        str_add(out, at, bytes);
+    } else if (bytes == 0) {
+        str_add_text(out, "\xef\xbf\xbd");
+        bytes = 1;
+    } else if (*at < 0x20) {
+        str_add_format(out, "\\u%04x", *at);
+    } else {
+        str_add(out, (const char[]){'\\', (char)*at}, 2);
+    }
+    return bytes;
+}
+
+static bool is_plain(unsigned char byte)
+{
+    return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+}
+
 static void add_quoted(struct str *out, const char *text, size_t text_bytes)
 {
     str_add(out, "\"", 1);
     const unsigned char *at = (const unsigned char *)text, *end = at + text_bytes;
     while (at < end) {
-        size_t bytes = utf8_sequence_bytes(at, (size_t)(end - at));
-        if (bytes == 0) {
-            str_add_text(out, "\xef\xbf\xbd");
+        const unsigned char *run = at;
+        while (at < end && is_plain(*at))
             at++;
-        } else if (*at == '"' || *at == '\\') {
-            str_add_format(out, "\\%c", *at++);
-        } else if (*at < 0x20) {
-            str_add_format(out, "\\u%04x", *at++);
-        } else {
-            str_add(out, at, bytes);
-            at += bytes;
-        }
+        str_add(out, run, (size_t)(at - run));
+        if (at < end)
+            at += add_escaped(out, at, (size_t)(end - at));
     }
     str_add(out, "\"", 1);
 }
