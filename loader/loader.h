@@ -96,10 +96,10 @@ enum loader_field_decode {
      * 0, 0, 0. From a NumPy file like boxes, or with a path, a JSON array of arrays of 3 numbers,
      * or of 3 n numbers as in COCO. A flip does not exchange left and right points. */
     LOADER_FIELD_KEYPOINTS,
-    /* Dense, U8 [items, height, width, 3]: RGB pixels, never normalized or mixed. Without follows,
-     * it has a size, crop and flip of its own (image). With follows, such as a depth map or the
-     * right image of a stereo pair, it is as large as the image that it follows, stored and in the
-     * batch, and its colors are not augmented. */
+    /* Dense, U8 [items, height, width, 3], or what normalize requests; never mixed. Without
+     * follows, it has a size, crop and augmentation of its own (image). With follows, such as a
+     * depth map or the right image of a stereo pair, it is as large as the image that it follows,
+     * stored and in the batch, and its colors are not augmented. */
     LOADER_FIELD_IMAGE,
 };
 
@@ -150,11 +150,14 @@ struct loader_field {
     /* Boxes of which less than this part of the area remains in the image are lost, as by
      * Albumentations' min_visibility. 0: those without any. At most 1. */
     double visible_min;
+    /* Of an image. channels 0: bytes of interleaved RGB, whatever the other members. */
+    struct normalize_options normalize;
     /* Of an image that follows none; of others, zeros. Its random choices depend on the seed, the
      * epoch, the sample and the field's name, but not on other fields. */
     struct {
         uint32_t width, height;   /* in the batch, 1 to 4096 */
         struct crop_options crop; /* as crop_options_default; zeros: the whole image, stretched */
+        struct augment_options augment;
     } image;
 };
 enum { LOADER_FIELDS_MAX = 24, LOADER_FIELD_LENGTH_MAX = 1 << 20 };
@@ -223,6 +226,9 @@ struct loader_schema {
     uint32_t document_end; /* LOADER_NO_TOKEN: of a record, whose texts are documents */
 };
 #define LOADER_NO_TOKEN UINT32_MAX
+
+/* True also if either has none. */
+bool loader_has_same_document_end(const struct loader_schema *a, const struct loader_schema *b);
 
 enum {
     LOADER_PIXELS_DEFAULT = 1 << 27, /* more than a 100-megapixel camera produces */

@@ -28,6 +28,12 @@ struct loader_schema dataset_schema(const struct dataset *dataset)
 
 /* ---- Tokens. ---- */
 
+bool loader_has_same_document_end(const struct loader_schema *a, const struct loader_schema *b)
+{
+    return a->document_end == b->document_end || a->document_end == LOADER_NO_TOKEN ||
+           b->document_end == LOADER_NO_TOKEN;
+}
+
 bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_schema *b)
 {
     if (!a->tokenizer || !b->tokenizer)
@@ -35,8 +41,7 @@ bool schema_has_same_tokens(const struct loader_schema *a, const struct loader_s
     if (a->tokenizer_xxh3 && b->tokenizer_xxh3 && a->tokenizer_xxh3 != b->tokenizer_xxh3)
         return false;
     return strcmp(a->tokenizer, b->tokenizer) == 0 && a->vocabulary == b->vocabulary &&
-           (a->document_end == b->document_end || a->document_end == LOADER_NO_TOKEN ||
-            b->document_end == LOADER_NO_TOKEN);
+           loader_has_same_document_end(a, b);
 }
 
 const char *schema_describe_tokens(const struct loader_schema *schema, char text[SCHEMA_TEXT_BYTES])

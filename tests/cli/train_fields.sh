@@ -160,6 +160,8 @@ wrong_fields_are_refused() {
   refused 'wrong value of data.fields.label at line 1: wrong.yaml: expected an extension' -- 'label: '
   refused 'wrong value of data.fields.image.decode at line 1: wrong.yaml: expected image, found bytes' -- 'image: {from: jpg, decode: bytes}'
   refused 'unknown key data.image.sise at line 1' 'did you mean data.image.size?' -- 'image: {from: jpg, sise: 32}'
+  refused 'wrong value of data.fields.image.mean at line 1: wrong.yaml: expected no such key: the model normalizes' -- 'image: {from: jpg, mean: 0.5}'
+  refused 'wrong value of data.fields.image.randaugment at line 1: wrong.yaml: expected {ops: 2, magnitude: 9}' -- 'image: {from: jpg, randaugment: [2, 9]}'
   refused 'wrong value of data.fields.tokens.length at line 1: wrong.yaml: expected a number of tokens from 2 to 65537, found 1' -- 'tokens: {length: 1}'
   printf 'data: {train: shards, fields: auto}\nrun: {steps: 1}\n' >auto.yaml
   same "$(status_of millrace train auto.yaml --quiet)" 2

@@ -1,5 +1,6 @@
 /*
- * tokens — tests fields of tokens (LOADER_FIELD_TOKENS): restarts, and texts that become longer.
+ * tokens — tests fields of tokens (LOADER_FIELD_TOKENS): restarts, texts that are too short, and
+ * texts that become longer.
  */
 #include "base/hash.h"
 #include "loader/state.h"
@@ -7,6 +8,7 @@
 #include "tests/loader/fixture.h"
 #include "tests/support/byte_tokenizer.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -114,6 +116,65 @@ static void resume_mid_epoch_gives_the_same_tokens(void **state)
     }
 }
 
+/* ---- length_min. ---- */
+
+/* Lengths by sample, with the begin and end tokens; -1: skipped. */
+static void read_lengths(const struct loader_options *options, int64_t lengths[SAMPLES])
+{
+    const struct batch *batch;
+    struct loader *loader;
+    struct err err;
+    int status;
+    assert_ok(loader_open(options, &loader, &err), &err);
+    while ((status = loader_next(loader, &batch, &err)) == LOADER_BATCH) {
+        const struct batch_field *field = batch_field_named(batch, "ragged");
+        for (uint32_t i = 0; i < batch->items_count; i++) {
+            const struct batch_item *item = &batch->items[i];
+            lengths[item->ref.sample] =
+                item->skipped ? -1 : field->offsets[i + 1] - field->offsets[i];
+        }
+        loader_release(loader, batch);
+    }
+    assert_int_equal(status, LOADER_END);
+    loader_close(loader);
+}
+
+static void texts_with_fewer_tokens_are_bad(void **state)
+{
+    struct loader_options options = token_options(*state);
+    struct loader_field field = fields[0];
+    static int64_t all[SAMPLES], some[SAMPLES];
+    uint32_t bad = 0;
+    options.fields = &field;
+    options.fields_count = 1;
+    read_lengths(&options, all);
+    field.length_min = (uint32_t)all[SAMPLES / 2];
+    options.bad_policy = LOADER_BAD_SKIP;
+    options.bad_fraction_max = 1;
+    read_lengths(&options, some);
+    for (uint32_t s = 0; s < SAMPLES; s++) {
+        bad += all[s] < field.length_min;
+        assert_int_equal(some[s], all[s] < field.length_min ? -1 : all[s]);
+    }
+    assert_in_range(bad, 1, SAMPLES - 1);
+}
+
+static void a_length_below_the_minimum_is_refused(void **state)
+{
+    struct loader_options options = token_options(*state);
+    struct loader_field field = fields[1];
+    struct loader *loader;
+    struct err err = {0};
+    options.fields = &field;
+    options.fields_count = 1;
+    field.length_min = LENGTH + 1;
+    assert_int_equal(loader_open(&options, &loader, &err), -EINVAL);
+    assert_non_null(strstr(err.found, "length 60, length_min 61"));
+    field.length_min = LENGTH;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    loader_close(loader);
+}
+
 /* ---- Memory. ---- */
 
 /* NFC replaces U+0344, of 2 bytes, by two characters of 2 bytes, each byte a token. */
@@ -168,6 +229,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resume_mid_epoch_gives_the_same_tokens),
+        cmocka_unit_test(texts_with_fewer_tokens_are_bad),
+        cmocka_unit_test(a_length_below_the_minimum_is_refused),
         cmocka_unit_test(texts_that_become_longer_are_freed),
     };
     return cmocka_run_group_tests(tests, make_records, fixture_tear_down);

@@ -1,6 +1,6 @@
 /*
  * document_mask — tests which tokens attention reaches with data.text.mask=document, from the batch
- * to the losses.
+ * to the losses, and which have targets in padded texts.
  */
 #include "tests/support/test.h"
 #include "tests/trainer/model_case.h"
@@ -93,6 +93,35 @@ static void nothing_is_masked_by_default(void **state)
     close_case(c);
 }
 
+/* Only tokens with a next token in their text have a target. */
+static void padding_has_no_target(void **state)
+{
+    (void)state;
+    int32_t source[ITEMS * (BLOCK + 1)] = {1, 2, 3, 4, 5, 6, 7, /* full */
+                                           1, 2, 0, 0, 0, 0, 0, /* the shortest */
+                                           5, 4, 3, 2, 0, 0, 0},
+                                    lengths[ITEMS] = {BLOCK + 1, 2, 4};
+    const int32_t expected[ITEMS * BLOCK] = {2,  3,  4,  5, 6, 7, 2,  -1, -1,
+                                             -1, -1, -1, 4, 3, 2, -1, -1, -1};
+    for (uint32_t items = ITEMS; items > 0; items--) { /* also of incomplete batches */
+        struct micro_case *c = open_case(false, source, items);
+        c->upload.options.has_lengths = true;
+        c->batch.fields_count = 2;
+        c->batch.fields[1] = (struct batch_field){.name = "tokens_length", .data = lengths};
+        uint64_t valid, expected_valid = 0;
+        struct model_input input = push_batch(c, &valid);
+        assert_non_null(input.language.targets);
+        assert_memory_equal(input.language.targets, expected, items * BLOCK * sizeof expected[0]);
+        for (uint32_t i = items * BLOCK; i < ITEMS * BLOCK; i++)
+            assert_int_equal(input.language.targets[i], -1);
+        for (uint32_t i = 0; i < items; i++)
+            expected_valid += (uint64_t)lengths[i] - 1;
+        assert_int_equal(valid, expected_valid);
+        assert_memory_equal(input.language.tokens, source, items * (BLOCK + 1) * sizeof source[0]);
+        close_case(c);
+    }
+}
+
 /* Losses of a model whose second document begins at token `cut`, before and after the first
  * document's tokens are changed. */
 static void losses_before_and_after(bool mask, uint32_t cut, double *before, double *after,
@@ -163,6 +192,7 @@ int main(void)
         cmocka_unit_test(row_starts_follow_the_document_ends),
         cmocka_unit_test(absent_items_have_row_starts_too),
         cmocka_unit_test(nothing_is_masked_by_default),
+        cmocka_unit_test(padding_has_no_target),
         cmocka_unit_test(a_document_does_not_affect_the_next_one),
         cmocka_unit_test(row_starts_of_zero_mask_nothing),
     };

@@ -5,6 +5,7 @@
 #include "io/file_util.h"
 #include "loader/loader.h"
 #include "trainer/config/config.h"
+#include "trainer/config/data_fields.h"
 #include "trainer/config/strategy.h"
 #include "trainer/models/model.h"
 #include "trainer/ops/scaler.h"
@@ -201,7 +202,7 @@ static const struct config_field fields[] = {
     {"data.text.end", CONFIG_TEXT, AT(data.text.end), "\"\"", FIXED,
      .help = "with data.text.tokenizer: token after each text, for example <|endoftext|>; empty: "
              "none"},
-    {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, 65536, FIXED,
+    {"data.text.block", CONFIG_COUNT, AT(data.text.block), "256", 1, DATA_TEXT_BLOCK_MAX, FIXED,
      .help = "tokens per sequence of a language model"},
     {"data.text.mask", CONFIG_CHOICE, AT(data.text.mask), "none", .choices = mask_names, FIXED,
      .help = "document: tokens attend only to their own document; none: to all earlier tokens of "

@@ -12,8 +12,6 @@
 
 #define PREFIX "data.fields"
 
-enum { LENGTH_MAX = 65537 }; /* one more than the maximum of data.text.block */
-
 struct data_field {
     const char *name, *decode, *key, *from_key;
 };
@@ -42,7 +40,8 @@ static bool set_block(const char *length, struct data_field_leaf *leaf)
 {
     char *end;
     uint64_t tokens = strtoull(length, &end, 10);
-    if (length[0] < '0' || length[0] > '9' || *end || tokens < 2 || tokens > LENGTH_MAX)
+    if (length[0] < '0' || length[0] > '9' || *end || tokens < 2 ||
+        tokens > DATA_TEXT_BLOCK_MAX + 1)
         return false;
     snprintf(leaf->value, sizeof leaf->value, "%" PRIu64, tokens - 1);
     leaf->values[0] = leaf->value;
@@ -75,12 +74,21 @@ const char *data_fields_translate(const struct yaml_leaf *leaf, struct data_fiel
         const char *pad = leaf->values_count == 1 ? leaf->values[0] : "";
         return pad[0] && !pad[strspn(pad, "0123456789")] ? NULL : "the number of a token";
     }
+    static const char *const pixels[] = {".layout", ".dtype", ".channels", ".mean", ".std"};
+    for (size_t i = 0; i < sizeof pixels / sizeof pixels[0]; i++)
+        if (strcmp(rest, pixels[i]) == 0 && strcmp(field->name, "image") == 0)
+            return "no such key: the model normalizes its images";
+    if (leaf->is_sequence && strcmp(rest, ".randaugment") == 0)
+        return "{ops: 2, magnitude: 9}, as of data.image";
+    if (leaf->is_sequence && strcmp(rest, ".jitter") == 0)
+        return "{brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1}, as of data.image";
     bool is_from = rest[0] == '\0' || strcmp(rest, ".from") == 0,
          is_length = strcmp(rest, ".length") == 0 && strcmp(field->name, "tokens") == 0;
     if (is_length)
         rest = ".block";
     snprintf(ret_leaf->path, sizeof ret_leaf->path, "%s%s", is_from ? field->from_key : field->key,
              is_from ? "" : rest);
+    _Static_assert(DATA_TEXT_BLOCK_MAX == 65536, "the message names the maximum");
     if (is_length && (leaf->values_count != 1 || !set_block(leaf->values[0], ret_leaf)))
         return "a number of tokens from 2 to 65537";
     if (is_from && (leaf->values_count != 1 || !leaf->values[0][0]))

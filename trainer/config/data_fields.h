@@ -1,6 +1,6 @@
 /*
  * data_fields — data.fields: the image, the label or the tokens of a model as fields of a record,
- * in the form of `millrace read --field`.
+ * in the form of `millrace read --field`, except for augmentations.
  *
  *     data:
  *       fields:
@@ -18,9 +18,11 @@
 #ifndef MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
 #define MILLRACE_TRAINER_CONFIG_DATA_FIELDS_H
 
-#include "trainer/config/yaml.h"
+#include "base/yaml/yaml.h"
 
 #include <stddef.h>
+
+enum { DATA_TEXT_BLOCK_MAX = 65536 }; /* tokens of data.text.block */
 
 /* A leaf with the keys of data.image, data.label and data.text. */
 struct data_field_leaf {

@@ -144,8 +144,7 @@ static int compare_tokens(const struct loader_schema *saved, const struct loader
 {
     if (strcmp(saved->tokenizer, now->tokenizer) == 0 &&
         saved->tokenizer_xxh3 == now->tokenizer_xxh3 && saved->vocabulary == now->vocabulary &&
-        (saved->document_end == now->document_end || saved->document_end == LOADER_NO_TOKEN ||
-         now->document_end == LOADER_NO_TOKEN))
+        loader_has_same_document_end(saved, now))
         return 0;
     differ(saved, "tokens", err);
     err_expected(err, "tokenizer \"%.40s\", files %016" PRIx64 ", vocabulary %" PRIu32,
