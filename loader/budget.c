@@ -87,7 +87,7 @@ static uint64_t worker_memory(const struct loader *loader)
     const uint64_t tokens_bytes = (uint64_t)field_tokenizers_count(loader) * WORKER_TOKENIZER_BYTES;
     const uint64_t images_bytes = (uint64_t)loader_geometries(loader) * WORKER_IMAGE_BYTES;
     return sat_add((images_bytes ? images_bytes : WORKER_OTHER_BYTES) + tokens_bytes,
-                   loader_needs_picture(loader) ? loader_picture_bytes(loader) : 0);
+                   loader_picture_bytes_max(loader));
 }
 
 /* Cannot overflow with LOADER_MICRO_MAX items or fewer. */

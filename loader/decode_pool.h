@@ -46,7 +46,7 @@ struct load_worker {
     struct image_pipeline *pipeline; /* LOADER_IMAGE only */
     /* Of fields with a geometry of their own, by number of field; NULL: there are none. */
     struct image_pipeline **field_pipelines;
-    uint8_t *picture; /* one target image, to be mixed or normalized */
+    uint8_t *picture; /* a target image, to be mixed or normalized; loader_picture_bytes_max */
     atomic_uint_least64_t jpeg_warnings;
     struct io_queue *queue;    /* for substitutes; opened on first use */
     struct view_piece *pieces; /* for a substitute */
@@ -72,6 +72,7 @@ struct decode_pool {
     uint32_t group_items; /* limit on items that a worker takes at once */
     struct mixup *mixup;  /* or NULL */
     struct normalize normalize;
+    struct normalize *field_normalizes; /* by number of field; NULL: no field is normalized */
     uint32_t work_capacity;
 
     struct load_work *work;         /* G: ring */

@@ -221,9 +221,13 @@ static int init_worker(struct loader *loader, struct load_worker *worker, struct
     worker->pieces = calloc(loader->pieces_max, sizeof *worker->pieces);
     if (!worker->pieces)
         return err_set(err, -ENOMEM, "out of memory for a worker");
-    if (loader_needs_picture(loader) && !(worker->picture = malloc(loader_picture_bytes(loader))))
+    int status = field_pipelines_open(worker, err); /* checks sizes */
+    if (status)
+        return status;
+    const uint64_t picture_bytes = loader_picture_bytes_max(loader);
+    if (picture_bytes > 0 && !(worker->picture = malloc(picture_bytes)))
         return err_set(err, -ENOMEM, "out of memory for a worker");
-    return field_pipelines_open(worker, err);
+    return 0;
 }
 
 static int open_mixup(struct loader *loader, struct err *err)
@@ -246,6 +250,8 @@ int decode_pool_open(struct loader *loader, struct err *err)
     int status = is_image ? open_mixup(loader, err) : 0;
     if (!status && is_image)
         normalize_init(&pool->normalize, &loader->options.image.normalize);
+    if (!status)
+        status = field_normalizes_open(loader, err);
     for (uint32_t i = 0; !status && i < pool->workers_count; i++)
         status = init_worker(loader, &pool->workers[i], err);
     return status;
@@ -299,6 +305,7 @@ void decode_pool_close(struct loader *loader)
         field_encoders_close(worker);
         substitute_free(&loader->memory, worker->scratch, worker->scratch_bytes);
     }
+    free(pool->field_normalizes);
     free(pool->workers);
     mixup_close(pool->mixup);
 }

@@ -7,6 +7,8 @@
  */
 #include "loader/state.h"
 
+#include "base/bytes.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -78,16 +80,26 @@ static int check_own_geometry(const struct loader_field *field, struct err *err)
     return -EINVAL;
 }
 
+static bool has_augmentation(const struct augment_options *augment)
+{
+    return augment->randaugment_ops != 0 || augment->brightness != 0 || augment->contrast != 0 ||
+           augment->saturation != 0 || augment->hue != 0;
+}
+
 static int check_no_geometry(const struct loader_field *field, struct err *err)
 {
     const struct crop_options *crop = &field->image.crop;
     bool has_crop = crop->kind != CROP_NONE || crop->flip ||
                     crop->scale_max > 0; /* as crop_options_default has set it */
-    if (field->image.width == 0 && field->image.height == 0 && !has_crop)
+    if (field->image.width == 0 && field->image.height == 0 && !has_crop &&
+        !has_augmentation(&field->image.augment))
         return 0;
-    err_set(err, -EINVAL, "field \"%.80s\" follows an image, but has a size, crop or flip",
-            field->name);
-    err_advise(err, "remove them: it gets those of \"%.80s\"", field->follows);
+    err_set(err, -EINVAL, "field \"%.80s\" %s, but has a size, crop, scale, flip or augmentation",
+            field->name, field->follows ? "follows another" : "is no image");
+    if (field->follows)
+        err_advise(err, "remove them: it gets those of \"%.80s\"", field->follows);
+    else
+        err_advise(err, "remove them");
     return -EINVAL;
 }
 
@@ -132,20 +144,40 @@ static int check_labels_dtype(const struct loader_field *field, struct err *err)
 int field_check_follows(const struct loader_options *options, const struct loader_field *field,
                         struct err *err)
 {
-    bool belongs_to_image = field->decode >= LOADER_FIELD_LABELS;
-    if (!belongs_to_image)
-        return field->follows ? check_boxes_exist(options, field, err) : 0;
     if (field_has_geometry(field))
         return check_own_geometry(field, err);
-    int status = check_image_exists(options, field, err);
-    if (!status && field->decode == LOADER_FIELD_IMAGE)
-        status = check_no_geometry(field, err);
+    bool belongs_to_image = field->decode >= LOADER_FIELD_LABELS;
+    int status = belongs_to_image ? check_image_exists(options, field, err)
+                 : field->follows ? check_boxes_exist(options, field, err)
+                                  : 0;
     if (!status)
-        status = check_visible_min(field, err);
+        status = check_no_geometry(field, err);
+    if (status || !belongs_to_image)
+        return status;
+    status = check_visible_min(field, err);
     return status ? status : check_labels_dtype(field, err);
 }
 
 /* ---- Sizes. ---- */
+
+/* Whether workers decode the image to a picture of their own first. */
+static bool field_is_normalized(const struct loader_field *field)
+{
+    return field->decode == LOADER_FIELD_IMAGE && normalize_is_on(&field->normalize);
+}
+
+uint64_t loader_picture_bytes_max(const struct loader *loader)
+{
+    const struct loader_options *options = &loader->options;
+    uint64_t bytes = loader_needs_picture(loader) ? loader_picture_bytes(loader) : 0;
+    for (uint32_t f = 0; f < options->fields_count; f++) {
+        if (!field_is_normalized(&options->fields[f]))
+            continue;
+        const struct field_size size = field_target_size(loader, f);
+        bytes = bytes_max(bytes, 3 * (uint64_t)size.width * size.height);
+    }
+    return bytes;
+}
 
 uint32_t loader_geometries(const struct loader *loader)
 {
@@ -166,6 +198,31 @@ struct field_size field_target_size(const struct loader *loader, uint32_t field)
                                options->fields[image].image.height};
 }
 
+/* ---- Normalization. ---- */
+
+int field_normalizes_open(struct loader *loader, struct err *err)
+{
+    const struct loader_options *options = &loader->options;
+    for (uint32_t f = 0; f < options->fields_count; f++) {
+        if (!field_is_normalized(&options->fields[f]))
+            continue;
+        if (!loader->pool.field_normalizes)
+            loader->pool.field_normalizes =
+                calloc(options->fields_count, sizeof *loader->pool.field_normalizes);
+        if (!loader->pool.field_normalizes)
+            return err_set(err, -ENOMEM, "out of memory for the fields");
+        normalize_init(&loader->pool.field_normalizes[f], &options->fields[f].normalize);
+    }
+    return 0;
+}
+
+const struct normalize *field_normalize(const struct loader *loader, uint32_t field)
+{
+    return field_is_normalized(&loader->options.fields[field])
+               ? &loader->pool.field_normalizes[field]
+               : NULL;
+}
+
 /* ---- Pipelines. ---- */
 
 static int open_pipeline(struct load_worker *worker, uint32_t number, struct err *err)
@@ -175,7 +232,9 @@ static int open_pipeline(struct load_worker *worker, uint32_t number, struct err
     const struct image_options image = {.width = field->image.width,
                                         .height = field->image.height,
                                         .crop = field->image.crop,
+                                        .augment = field->image.augment,
                                         .pixels_max = options->image.pixels_max,
+                                        .is_read_next = field_is_normalized(field),
                                         .libjpeg_only = options->image.libjpeg_only};
     int status = image_pipeline_open(&image, &worker->field_pipelines[number], err);
     if (status)

@@ -109,6 +109,23 @@ static int check_default(const struct loader_field *field, struct err *err)
     return status;
 }
 
+static int check_normalize(const struct loader_field *field, struct err *err)
+{
+    if (field->normalize.channels == 0)
+        return 0;
+    if (field->decode != LOADER_FIELD_IMAGE) {
+        err_set(err, -EINVAL,
+                "field \"%.80s\" is no image, but has a layout, channels, mean or std",
+                field->name);
+        err_advise(err, "remove them");
+        return -EINVAL;
+    }
+    int status = normalize_options_check(&field->normalize, err);
+    if (status)
+        image_name_error(field->name, err);
+    return status;
+}
+
 /* ---- All options. ---- */
 
 int fields_check(const struct loader_options *options, struct err *err)
@@ -154,6 +171,8 @@ int fields_check(const struct loader_options *options, struct err *err)
             status = field_check_map(field, err);
         if (!status)
             status = field_check_follows(options, field, err);
+        if (!status)
+            status = check_normalize(field, err);
     }
     return status;
 }
@@ -203,6 +222,8 @@ int fields_copy(const struct loader_options *options, const struct loader_field 
         fields[i].tokenizer = copy_string(&text, options->fields[i].tokenizer);
         fields[i].begin_token = copy_string(&text, options->fields[i].begin_token);
         fields[i].end_token = copy_string(&text, options->fields[i].end_token);
+        if (fields[i].normalize.channels == 0)
+            fields[i].normalize = normalize_options_default();
     }
     *ret_fields = fields;
     return 0;
@@ -216,8 +237,9 @@ enum dtype field_dtype(const struct loader_field *field)
     case LOADER_FIELD_BYTES:
     case LOADER_FIELD_STR:
     case LOADER_FIELD_JSON:
-    case LOADER_FIELD_IMAGE:
         return DTYPE_U8;
+    case LOADER_FIELD_IMAGE:
+        return field->normalize.dtype;
     case LOADER_FIELD_ARRAY:
         return field->dtype;
     case LOADER_FIELD_INT:
@@ -272,7 +294,9 @@ uint64_t fields_large_offset(const struct loader *loader, uint32_t field)
         at = bytes_round_up(at, RAGGED_ALIGN_BYTES);
         if (f < field && field_is_large(&options->fields[f])) {
             const struct field_size size = field_target_size(loader, f);
-            const uint64_t channels = options->fields[f].decode == LOADER_FIELD_IMAGE ? 3 : 1;
+            const uint64_t channels = options->fields[f].decode == LOADER_FIELD_IMAGE
+                                          ? options->fields[f].normalize.channels
+                                          : 1;
             at += items * size.width * size.height * channels *
                   dtype_bytes(field_dtype(&options->fields[f]));
         }

@@ -88,8 +88,11 @@ int image_decode_field(struct load_worker *worker, struct load_slot *slot, uint3
     const struct batch_field *images = batch_field_named(&slot->batch, type->name);
     struct image_pipeline *pipeline = field_pipeline(worker, field);
     struct image_key key = key_of(worker->loader, ref);
-    uint8_t *rgb = (uint8_t *)images->data + item * images->stride_bytes[0];
-    const size_t stride_bytes = (size_t)images->stride_bytes[1];
+    const struct normalize *normalize = field_normalize(worker->loader, field);
+    const struct field_size size = field_target_size(worker->loader, field);
+    uint8_t *image = (uint8_t *)images->data + item * images->stride_bytes[0];
+    uint8_t *rgb = normalize ? worker->picture : image;
+    const size_t stride_bytes = 3 * (size_t)size.width;
     key.seed ^= hash_64(type->name, strlen(type->name)); /* its own, whatever the other fields */
     int status = type->follows
                      ? image_pipeline_run_follower(pipeline, view_data(piece), piece->want_bytes,
@@ -101,6 +104,8 @@ int image_decode_field(struct load_worker *worker, struct load_slot *slot, uint3
         image_name_error(piece->extension, err);
         return status;
     }
+    if (normalize)
+        normalize_apply(normalize, rgb, (size_t)size.width * size.height, image);
     count_warnings(worker, pipeline);
     return 0;
 }

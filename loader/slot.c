@@ -68,9 +68,13 @@ static void add_pixels(const struct loader *loader, struct load_slot *slot, uint
 {
     const struct loader_field *field = &loader->options.fields[number];
     const struct field_size size = field_target_size(loader, number);
+    const uint64_t items = slot->batch.items_count, channels = field->normalize.channels;
+    bool is_planar =
+        field->decode == LOADER_FIELD_IMAGE && field->normalize.layout == IMAGE_LAYOUT_CHW;
     add_field(slot, (struct field_type){field->name, field_dtype(field)}, BATCH_MEMORY_LARGE,
               fields_large_offset(loader, number), field->decode == LOADER_FIELD_IMAGE ? 4 : 3,
-              (uint64_t[]){slot->batch.items_count, size.height, size.width, 3});
+              is_planar ? (uint64_t[]){items, channels, size.height, size.width}
+                        : (uint64_t[]){items, size.height, size.width, channels});
 }
 
 static void add_tokens(const struct loader *loader, struct load_slot *slot, uint32_t number)

@@ -194,6 +194,12 @@ struct field_size {
     uint32_t width, height;
 };
 struct field_size field_target_size(const struct loader *loader, uint32_t field);
+/* Returns the size of the largest image that workers decode to a picture of their own first, to mix
+ * or normalize it; 0: none. */
+uint64_t loader_picture_bytes_max(const struct loader *loader);
+/* Fills in pool.field_normalizes. -ENOMEM. */
+int field_normalizes_open(struct loader *loader, struct err *err);
+const struct normalize *field_normalize(const struct loader *loader, uint32_t field); /* or NULL */
 /* Opens the worker's pipelines of "image" and of such fields. Errors of image_pipeline_open. */
 int field_pipelines_open(struct load_worker *worker, struct err *err);
 void field_pipelines_close(struct load_worker *worker); /* safe on a zeroed worker */

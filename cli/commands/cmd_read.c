@@ -523,7 +523,9 @@ static int parse_fields(const struct invocation *invocation, struct read_job *jo
         status = auto_fields_choose(io, path, args->decode == DECODE_IMAGE, invocation->log,
                                     &job->auto_specs, err);
     io_close(io);
-    if (!status && read_fields_parse(&job->fields, requested_fields(job, args), err))
+    if (!status && (read_fields_parse(&job->fields, requested_fields(job, args), err) ||
+                    (args->html && read_fields_check_page(&job->fields, err)) ||
+                    (args->out && read_fields_check_files(&job->fields, err))))
         status = EXIT_USAGE;
     return status;
 }

@@ -35,6 +35,7 @@ struct look {
     struct dataset *dataset;
     struct image_checker *checker;
     struct pixels_memory value, image;
+    bool has_image; /* an extension of LOADER_IMAGE */
     bool decodes_images;
     struct choice choices[LOADER_FIELDS_MAX];
     uint32_t count;
@@ -99,7 +100,8 @@ static int measure_image(struct look *look, const struct shard *shard, uint64_t 
     return status;
 }
 
-/* Chooses labels or an image for a picture that is as large as the image of its sample. */
+/* Chooses labels or an image for a picture that is as large as the image of its sample, and an
+ * image of its own size if no sample has one. */
 static int look_at_picture(struct look *look, const struct shard *shard, uint64_t sample,
                            size_t bytes, struct choice *value, struct err *err)
 {
@@ -112,6 +114,10 @@ static int look_at_picture(struct look *look, const struct shard *shard, uint64_
                    (strcmp(traits.color, "gray") == 0 || strcmp(traits.color, "palette") == 0);
     if (!is_mask)
         turn_upright(&picture);
+    if (!look->has_image) {
+        value->decode = is_mask ? LOADER_FIELD_BYTES : LOADER_FIELD_IMAGE;
+        return 0;
+    }
     int status = measure_image(look, shard, sample, &image, err);
     if (status || image.width != picture.width || image.height != picture.height)
         return status;
@@ -220,7 +226,8 @@ static int look_at_value(struct look *look, const struct shard *shard, uint64_t 
         value.decode = LOADER_FIELD_ARRAY;
         value.dtype = npy.dtype;
         value.rank = npy.rank;
-    } else if (look->decodes_images && image_kind_of(data, bytes) != IMAGE_UNKNOWN) {
+    } else if ((look->decodes_images || !look->has_image) &&
+               image_kind_of(data, bytes) != IMAGE_UNKNOWN) {
         status = look_at_picture(look, shard, sample, bytes, &value, err);
     } else if (bytes == field->size_bytes) {
         value.decode = kind_of_text(choice->extension, data, bytes);
@@ -287,6 +294,7 @@ static int list_choices(struct look *look, const char *path, const struct log *l
         const char *extension = dataset->fields[f];
         size_t bytes = strlen(extension);
         if (is_image_or_label(extension)) {
+            look->has_image |= is_image_extension(extension);
             str_add_format(&others, "%s%s", others.bytes ? ", " : "", extension);
         } else if (strchr(extension, ';') || utf8_valid_bytes(extension, bytes) < bytes) {
             log_line(log, LOG_WARN, "%s: field \"%s\" is left out: --field cannot name it", path,
@@ -354,7 +362,8 @@ static void add_name(struct str *out, const struct option_list *specs, const cha
         str_add_text(out, "_");
 }
 
-static int add_spec(struct option_list *specs, const struct choice *choice, struct err *err)
+static int add_spec(const struct look *look, const struct choice *choice, struct option_list *specs,
+                    struct err *err)
 {
     struct str spec = {0};
     add_name(&spec, specs, choice->extension);
@@ -364,7 +373,7 @@ static int add_spec(struct option_list *specs, const struct choice *choice, stru
     bool is_array = choice->decode == LOADER_FIELD_ARRAY,
          is_mask = choice->decode == LOADER_FIELD_LABELS;
     if (is_mask || choice->decode == LOADER_FIELD_IMAGE)
-        str_add_text(&spec, ", follows: image");
+        str_add_text(&spec, look->has_image ? ", follows: image" : ", size: 224");
     if (is_array || (is_mask && choice->dtype != DTYPE_U8)) {
         str_add_text(&spec, ", dtype: ");
         for (const char *at = dtype_name(choice->dtype); *at; at++)
@@ -390,7 +399,7 @@ static int add_specs(const struct look *look, const char *path, const struct log
     if (!ret_specs->items)
         return err_set(err, -ENOMEM, "out of memory for fields");
     for (uint32_t c = 0; c < look->count && !status; c++) {
-        status = add_spec(ret_specs, &look->choices[c], err);
+        status = add_spec(look, &look->choices[c], ret_specs, err);
         if (!status)
             str_add_format(&text, " --field '%s'", ret_specs->items[c]);
     }

@@ -7,6 +7,8 @@
  *     cls; jpg, jpeg, png, webp and ppm without a prefix   no field: the label and the image
  *     a NumPy file                                         array, of this dtype and rank
  *     a gray or palette PNG as large as the image          labels, if images are decoded
+ *     another picture as large as the image                image, if images are decoded
+ *     a picture but no such PNG, if no sample has an image image
  *     valid UTF-8, if the extension is or ends with txt    str
  *     JSON, if it is or ends with json                     json
  *     other text without control characters                str

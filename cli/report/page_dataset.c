@@ -351,11 +351,13 @@ static int add_fields(const struct page_dataset_options *page, const char *image
         struct loader_field *field = &fields->list[f];
         if (field->decode != LOADER_FIELD_IMAGE)
             continue;
+        field->normalize = normalize_options_default();
         status = add_stored(fields, field->name, field->from, err);
         if (field->follows)
             continue;
         field->image.width = field->image.height = ITEMS_SIDE_PIXELS;
         field->image.crop = crop_options_default(CROP_NONE);
+        field->image.augment = (struct augment_options){0};
     }
     return status;
 }

@@ -1,8 +1,8 @@
 #include "cli/report/read_fields.h"
 
 #include "base/json/jsonx_format.h"
+#include "base/yaml/yaml.h"
 #include "shards/format/npy.h"
-#include "trainer/config/yaml.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -29,7 +29,9 @@ const char *read_field_decode_name(enum loader_field_decode decode)
 struct parser {
     struct read_fields *fields;
     struct loader_field *field;
-    const char *spec; /* NAME=SPEC */
+    bool has_crop, has_scale, is_normalized; /* the last: has layout, channels, mean or std */
+    size_t values_count;                     /* the longer of the lists mean and std */
+    const char *spec;                        /* NAME=SPEC */
     struct err *err;
 };
 
@@ -76,16 +78,21 @@ static int set_box_format(const struct parser *parser, const char *text)
     return wrong_spec(parser, "box_format: xyxy, xywh or cxcywh");
 }
 
-/* Keeps the flip. */
+/* Keeps the flip, and the scale if it is set. */
 static void set_crop_kind(struct loader_field *field, enum crop_kind kind)
 {
-    bool flip = field->image.crop.flip;
+    const struct crop_options before = field->image.crop;
     field->image.crop = crop_options_default(kind);
-    field->image.crop.flip = flip;
+    field->image.crop.flip = before.flip;
+    if (before.scale_max > 0) {
+        field->image.crop.scale_min = before.scale_min;
+        field->image.crop.scale_max = before.scale_max;
+    }
 }
 
-static int set_crop(const struct parser *parser, const char *text)
+static int set_crop(struct parser *parser, const char *text)
 {
+    parser->has_crop = true;
     static const char *const names[] = {
         [CROP_NONE] = "none", [CROP_CENTER] = "center", [CROP_RANDOM] = "random"};
     for (int i = 0; i < (int)(sizeof names / sizeof names[0]); i++) {
@@ -148,16 +155,132 @@ static int set_size(const struct parser *parser, const char *text)
     return status;
 }
 
+static int set_layout(struct parser *parser, const char *text)
+{
+    parser->is_normalized = true;
+    bool is_planar = strcmp(text, "chw") == 0;
+    parser->field->normalize.layout = is_planar ? IMAGE_LAYOUT_CHW : IMAGE_LAYOUT_HWC;
+    return is_planar || strcmp(text, "hwc") == 0 ? 0 : wrong_spec(parser, "layout: hwc or chw");
+}
+
+/* count_min to count_max numbers. Those that are left out become 0. */
+static int set_numbers(const struct parser *parser, const struct yaml_leaf *leaf, size_t count_min,
+                       size_t count_max, const char *expected, double *numbers)
+{
+    bool is_valid = leaf->values_count >= count_min && leaf->values_count <= count_max;
+    for (size_t i = 0; i < leaf->values_count && is_valid; i++) {
+        char *end;
+        numbers[i] = strtod(leaf->values[i], &end);
+        is_valid = end != leaf->values[i] && !*end;
+    }
+    return is_valid ? 0 : wrong_spec(parser, expected);
+}
+
+/* One number is that of all channels. */
+static int set_by_channel(struct parser *parser, const struct yaml_leaf *leaf, const char *expected,
+                          double values[3])
+{
+    parser->is_normalized = true;
+    if (leaf->values_count > parser->values_count)
+        parser->values_count = leaf->values_count;
+    int status = set_numbers(parser, leaf, 1, 3, expected, values);
+    for (size_t i = leaf->values_count; i < 3; i++)
+        values[i] = values[0];
+    return status || leaf->values_count != 2 ? status : wrong_spec(parser, expected);
+}
+
+static int set_channels(struct parser *parser, const char *text)
+{
+    parser->is_normalized = true;
+    parser->field->normalize.channels = text[0] == '1' ? 1 : 3;
+    return strcmp(text, "1") == 0 || strcmp(text, "3") == 0
+               ? 0
+               : wrong_spec(parser, "channels: 3 or 1");
+}
+
+static int set_randaugment(const struct parser *parser, const struct yaml_leaf *leaf)
+{
+    static const char expected[] = "randaugment: [OPERATIONS, MAGNITUDE], whole numbers up to 16 "
+                                   "and 30";
+    _Static_assert(RANDAUGMENT_OPS_MAX == 16 && RANDAUGMENT_MAGNITUDE_MAX == 30, "as above");
+    double numbers[2] = {0}, limits[2] = {RANDAUGMENT_OPS_MAX, RANDAUGMENT_MAGNITUDE_MAX};
+    int status = set_numbers(parser, leaf, 2, 2, expected, numbers);
+    struct augment_options *augment = &parser->field->image.augment;
+    for (int i = 0; i < 2 && !status; i++)
+        if (!(numbers[i] >= 0 && numbers[i] <= limits[i]) || numbers[i] != (uint32_t)numbers[i])
+            status = wrong_spec(parser, expected);
+    if (status)
+        return status;
+    augment->randaugment_ops = (uint32_t)numbers[0];
+    augment->randaugment_magnitude = (uint32_t)numbers[1];
+    return 0;
+}
+
+static int set_jitter(const struct parser *parser, const struct yaml_leaf *leaf)
+{
+    double numbers[4] = {0};
+    int status =
+        set_numbers(parser, leaf, 1, 4,
+                    "jitter: up to four numbers, [BRIGHTNESS, CONTRAST, SATURATION, HUE]", numbers);
+    struct augment_options *augment = &parser->field->image.augment;
+    augment->brightness = numbers[0];
+    augment->contrast = numbers[1];
+    augment->saturation = numbers[2];
+    augment->hue = numbers[3];
+    return status;
+}
+
+static int set_scale(struct parser *parser, const struct yaml_leaf *leaf)
+{
+    parser->has_scale = true;
+    static const char expected[] = "scale: [MIN, MAX], fractions of the area above 0, up to 1";
+    double numbers[2];
+    int status = set_numbers(parser, leaf, 2, 2, expected, numbers);
+    if (!status && !(numbers[0] > 0 && numbers[0] <= numbers[1] && numbers[1] <= 1))
+        status = wrong_spec(parser, expected);
+    if (status)
+        return status;
+    parser->field->image.crop.scale_min = numbers[0];
+    parser->field->image.crop.scale_max = numbers[1];
+    return 0;
+}
+
 static int set_text(const struct parser *parser, const char *text, const char **target)
 {
     *target = own_text(parser->fields, text, strlen(text));
     return *target ? 0 : err_set(parser->err, -ENOMEM, "out of memory for a field");
 }
 
+/* Returns 1 if the key is none of these, which may be lists. */
+static int visit_pixels(struct parser *parser, const char *key, const struct yaml_leaf *leaf)
+{
+    struct normalize_options *normalize = &parser->field->normalize;
+    if (strcmp(key, ".randaugment") == 0)
+        return set_randaugment(parser, leaf);
+    if (strcmp(key, ".jitter") == 0)
+        return set_jitter(parser, leaf);
+    if (strcmp(key, ".scale") == 0)
+        return set_scale(parser, leaf);
+    if (strcmp(key, ".mean") == 0)
+        return set_by_channel(parser, leaf, "mean: a number, or one for each channel",
+                              normalize->mean);
+    if (strcmp(key, ".std") == 0)
+        return set_by_channel(parser, leaf, "std: a number, or one for each channel",
+                              normalize->std);
+    if (strcmp(key, ".layout") == 0 && !leaf->is_sequence)
+        return set_layout(parser, leaf->values[0]);
+    if (strcmp(key, ".channels") == 0 && !leaf->is_sequence)
+        return set_channels(parser, leaf->values[0]);
+    return 1;
+}
+
 static int visit(void *context, const struct yaml_leaf *leaf)
 {
-    const struct parser *parser = context;
+    struct parser *parser = context;
     const char *key = strchr(leaf->path, '.');
+    int status = key ? visit_pixels(parser, key, leaf) : 1;
+    if (status <= 0)
+        return status;
     if (leaf->is_sequence)
         return wrong_spec(parser, "no list");
     if (!key || strcmp(key, ".from") == 0)
@@ -204,7 +327,8 @@ static int visit(void *context, const struct yaml_leaf *leaf)
                         &parser->field->image.crop.flip);
     return wrong_spec(parser, "the keys from, path, decode, default, dtype, rank, follows, "
                               "box_format, normalized, visible_min, map, tokenizer, length, pad, "
-                              "begin, end, size, crop and flip");
+                              "begin, end, size, crop, scale, flip, randaugment, jitter, layout, "
+                              "channels, mean and std");
 }
 
 static int parse_one(struct read_fields *fields, const char *spec, struct err *err)
@@ -217,18 +341,28 @@ static int parse_one(struct read_fields *fields, const char *spec, struct err *e
     if (fields->count == LOADER_FIELDS_MAX)
         return wrong_spec(&parser, "fewer fields");
     struct loader_field *field = parser.field = &fields->list[fields->count++];
-    *field = (struct loader_field){.dtype = DTYPE_COUNT, .rank = 1};
+    *field = (struct loader_field){
+        .dtype = DTYPE_COUNT, .rank = 1, .normalize = normalize_options_default()};
     field->name = own_text(fields, spec, (size_t)(equals - spec));
     str_add_format(&yaml, "field: %s\n", equals + 1);
     int status = !field->name || str_status(&yaml)
                      ? err_set(err, -ENOMEM, "out of memory for a field")
                      : yaml_walk(yaml.data, yaml.bytes, "--field", visit, &parser, err);
     str_deinit(&yaml);
+    if (field->decode == LOADER_FIELD_IMAGE && field->dtype != DTYPE_COUNT) {
+        field->normalize.dtype = field->dtype;
+        parser.is_normalized = true;
+    }
+    if (!parser.is_normalized)
+        field->normalize.channels = 0;
+    if (!status && parser.values_count > 1 && parser.values_count != field->normalize.channels)
+        status = wrong_spec(&parser, "mean and std: a number, or one for each channel");
     if (field->dtype == DTYPE_COUNT) /* not set */
         field->dtype = field->decode == LOADER_FIELD_LABELS ? DTYPE_U8 : DTYPE_F32;
-    bool has_crop = field->image.crop.scale_max > 0;
-    if (field->decode == LOADER_FIELD_IMAGE && !field->follows && !has_crop)
+    if (field->decode == LOADER_FIELD_IMAGE && !field->follows && !parser.has_crop)
         set_crop_kind(field, CROP_RANDOM);
+    if (!status && parser.has_scale && parser.has_crop && field->image.crop.kind != CROP_RANDOM)
+        status = wrong_spec(&parser, "scale only of random crops");
     return status || field->from ? status : wrong_spec(&parser, "from: the extension of the field");
 }
 
@@ -244,6 +378,34 @@ void read_fields_deinit(struct read_fields *fields)
 {
     for (uint32_t i = 0; i < fields->texts_count; i++)
         free(fields->owned_texts[i]);
+}
+
+int read_fields_check_page(const struct read_fields *fields, struct err *err)
+{
+    for (uint32_t i = 0; i < fields->count; i++) {
+        const struct loader_field *field = &fields->list[i];
+        if (field->decode != LOADER_FIELD_IMAGE || read_field_is_picture(field))
+            continue;
+        err_set(err, -EINVAL, "--html shows images of bytes, but \"%.80s\" is normalized",
+                field->name);
+        err_advise(err, "remove its layout, dtype, channels, mean and std");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int read_fields_check_files(const struct read_fields *fields, struct err *err)
+{
+    for (uint32_t i = 0; i < fields->count; i++) {
+        if (fields->list[i].decode != LOADER_FIELD_IMAGE || fields->list[i].dtype != DTYPE_BF16)
+            continue;
+        err_set(err, -EINVAL,
+                "--out writes NumPy files, which cannot hold the bf16 of field \"%.80s\"",
+                fields->list[i].name);
+        err_advise(err, "use dtype: f32, or f16");
+        return -EINVAL;
+    }
+    return 0;
 }
 
 /* A value of a dense field. */
@@ -367,9 +529,15 @@ void read_fields_write_json(const struct read_fields *fields, const struct batch
     }
 }
 
+bool read_field_is_picture(const struct loader_field *type)
+{
+    return type->decode == LOADER_FIELD_IMAGE &&
+           (type->normalize.channels == 0 || !normalize_is_on(&type->normalize));
+}
+
 const char *read_field_file_suffix(const struct loader_field *type)
 {
-    if (type->decode == LOADER_FIELD_IMAGE)
+    if (read_field_is_picture(type))
         return ".ppm";
     return type->decode == LOADER_FIELD_ARRAY || type->decode >= LOADER_FIELD_TOKENS ? ".npy" : "";
 }
@@ -403,7 +571,7 @@ void read_fields_add_file(const struct loader_field *type, const struct batch *b
 {
     const struct batch_field *field = batch_field_named(batch, type->name);
     uint64_t bytes;
-    if (type->decode == LOADER_FIELD_IMAGE) {
+    if (read_field_is_picture(type)) {
         read_field_add_ppm(field, n, out);
     } else if (read_field_file_suffix(type)[0]) {
         add_array(field, n, out);

@@ -772,6 +772,45 @@ for i in range(20):
     flipped += is_flipped
 assert 4 <= flipped <= 16
 PYTHON
+  # normalized and augmented, with the same random choices
+  local view='from: left.png, decode: image, size: 24, crop: random, scale: [0.3, 0.9], flip: true, randaugment: [2, 9], jitter: [0.4, 0.2]'
+  millrace read several.tar --field "view={$view}" --out levels --quiet >/dev/null
+  millrace read several.tar --field "view={$view, layout: chw, dtype: f32, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}" --out floats --quiet >/dev/null
+  millrace read several.tar --field "view={$view, channels: 1, dtype: f16, mean: 0.5, std: 0.25}" --print json --out gray --quiet >lines
+  contains "$(sed -n 1p lines)" '"view":[24,24,1]'
+  "$python" - <<'PYTHON'
+import numpy as np
+from PIL import Image
+for i in range(20):
+    levels = np.array(Image.open(f"levels/k{i:02}.view.ppm"))
+    mean, std = (np.float32(v) for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    floats = np.load(f"floats/k{i:02}.view.npy")
+    assert floats.dtype == np.float32 and (floats == ((levels / np.float32(255) - mean) / std).transpose(2, 0, 1)).all()
+    gray = np.array(Image.fromarray(levels).convert("L"))[..., None]
+    assert (np.load(f"gray/k{i:02}.view.npy") == ((gray / np.float32(255) - np.float32(0.5)) / np.float32(0.25)).astype(np.float16)).all()
+PYTHON
+  same "$(status_of millrace read several.tar --field "view={$view, dtype: f32}" --html page.html)" 2
+  contains "$(cat errors)" '--html shows images of bytes, but "view" is normalized'
+  same "$(status_of millrace read several.tar --field "view={$view, dtype: bf16}" --out refused)" 2
+  contains "$(cat errors)" 'cannot hold the bf16 of field "view"'
+  same "$(status_of millrace read several.tar --field "view={$view, dtype: i32}")" 2
+  contains "$(cat errors)" 'field "view": images cannot have that type'
+  same "$(status_of millrace read several.tar --field 'text={from: left.png, mean: 0.5}')" 2
+  contains "$(cat errors)" 'field "text" is no image, but has a layout, channels, mean or std'
+  # whatever the order of keys
+  millrace read several.tar --field 'view={layout: chw, channels: 1, from: left.png, size: 24, decode: image}' --print json --quiet >lines
+  contains "$(sed -n 1p lines)" '"view":[1,24,24]'
+  local wrong
+  for wrong in 'view={mean: 0.5, from: left.png, decode: image, size: 24}' 'view={from: left.png, decode: image, size: 24, channels: 0, dtype: f32}' \
+    'view={channels: 1, dtype: f32, mean: [0.4, 0.5, 0.6], from: left.png, decode: image, size: 24}' 'view={from: left.png, decode: image, size: 24, crop: center, scale: [0.2, 1]}' \
+    'text={layout: chw, from: left.png}' 'text={from: left.png, jitter: [0.4]}' 'text={from: left.png, size: 24}' 'view={from: left.png, decode: image, size: 1000000, dtype: f32}'; do
+    same "$(status_of millrace read several.tar --field "$wrong")" 2 "$wrong"
+    one_line errors
+  done
+  same "$(status_of millrace read several.tar --field "$left" --field 'a={from: copy.webp, decode: image, follows: left, jitter: [-0.4]}')" 2
+  contains "$(cat errors)" 'field "a" follows another, but has a size, crop, scale, flip or augmentation'
+  same "$(status_of millrace read several.tar --field 'view={from: left.png, decode: image, size: 24, randaugment: [2]}')" 2
+  contains "$(cat errors)" 'randaugment: [OPERATIONS, MAGNITUDE]'
   local small=(--decode image --size 16 --field 'small={from: small.png, decode: image, follows: image}' --order sequential)
   same "$(status_of millrace read several.tar "${small[@]}")" 1
   contains "$(cat errors)" 'sample "k09" cannot be used: field "small.png": the PNG has another size than the image that it follows: expected 52 x 39 pixels, as the upright image, found 51 x 39'
@@ -782,7 +821,7 @@ PYTHON
   same "$(status_of millrace read several.tar --field "$copy")" 2
   contains "$(cat errors)" "a record has no image"
   same "$(status_of millrace read several.tar --field "$left" --field 'a={from: copy.webp, decode: image, follows: left, size: 8}')" 2
-  contains "$(cat errors)" 'field "a" follows an image, but has a size, crop or flip'
+  contains "$(cat errors)" 'field "a" follows another, but has a size, crop, scale, flip or augmentation'
 }
 
 # Masks, arrays, documents, texts and numbers in 20 samples; `late` only in the last two shards.
@@ -869,6 +908,17 @@ END
   millrace read kinds/s0.tar --field auto --decode image --size 16 --count 2 --batch 2 --print json >lines 2>log
   same "$(chosen_fields log | grep deep)" "--field 'deep_png={from: deep.png, decode: labels, follows: image, dtype: u16}'"
   contains "$(cat lines)" '"seg_png":[16,16]'
+  python3 - <<'PYTHON'
+import tarfile
+with tarfile.open("kinds/s3.tar") as whole, tarfile.open("kinds/pair.tar", "w") as pair:
+    for member in whole:
+        if member.name.endswith(("_png", "rgb.png", "seg.png", ".txt")):
+            pair.addfile(member, whole.extractfile(member))
+PYTHON
+  millrace read kinds/pair.tar --field auto --count 2 --batch 2 --print json >lines 2>log
+  same "$(chosen_fields log | grep png)" "--field 'rgb_png={from: rgb.png, decode: image, size: 224}'
+--field 'seg_png={from: seg.png, decode: bytes}'"
+  contains "$(cat lines)" '"rgb_png":[224,224,3]'
 }
 
 auto_is_refused_where_it_cannot_choose() {

@@ -9,6 +9,7 @@
 #include "tests/loader/fixture.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -320,20 +321,100 @@ static uint64_t count_equal(const uint8_t *a, const uint8_t *b, uint64_t items, 
     return count;
 }
 
+/* Images of fields are normalized like "image", whatever their geometry and augmentation. */
+static void fields_are_normalized_pixel_by_pixel(void **state)
+{
+    static const struct normalize_options cases[] = {
+        {.layout = IMAGE_LAYOUT_CHW, .dtype = DTYPE_U8, .channels = 3, .std = {1, 1, 1}},
+        {.dtype = DTYPE_U8, .channels = 1, .std = {1, 1, 1}},
+        {.layout = IMAGE_LAYOUT_CHW,
+         .dtype = DTYPE_F32,
+         .channels = 3,
+         .mean = {0.485, 0.456, 0.406},
+         .std = {0.229, 0.224, 0.225}},
+        {.dtype = DTYPE_F16, .channels = 1, .mean = {0.5}, .std = {0.25}},
+        {.dtype = DTYPE_BF16, .channels = 3, .std = {1, 1, 1}}};
+    struct loader_field fields[] = {
+        image_of_its_own("view", "view.ppm", VIEW_SIDE, 17),
+        {.name = "beside", .from = "copy.jpg", .decode = LOADER_FIELD_IMAGE, .follows = "image"}};
+    const size_t pixels[] = {VIEW_SIDE * 17, WIDTH * HEIGHT};
+    fields[0].image.augment =
+        (struct augment_options){.randaugment_ops = 2, .randaugment_magnitude = 9, .hue = 0.1};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (int f = 0; f < 2; f++) {
+            char path[TEST_PATH_BYTES_MAX + 16];
+            struct loader_options options = images_options(*state, path, fields, 2);
+            size_t rgb_bytes, bytes;
+            fields[f].normalize = (struct normalize_options){0};
+            uint8_t *rgb = collect(&options, fields[f].name, &rgb_bytes);
+            fields[f].normalize = cases[c];
+            uint8_t *values = collect(&options, fields[f].name, &bytes);
+            fields[f].normalize = (struct normalize_options){0};
+            struct normalize normalize;
+            normalize_init(&normalize, &cases[c]);
+            uint8_t *expected = malloc(bytes);
+            assert_non_null(expected);
+            assert_int_equal(rgb_bytes, 3 * pixels[f]);
+            assert_int_equal(bytes, pixels[f] * cases[c].channels * dtype_bytes(cases[c].dtype));
+            for (uint64_t i = 0; i < options.epochs_max * SAMPLES; i++) {
+                normalize_apply(&normalize, rgb + i * rgb_bytes, pixels[f], expected);
+                assert_memory_equal(values + i * bytes, expected, bytes);
+            }
+            free(expected);
+            free(values);
+            free(rgb);
+        }
+}
+
+/* Colors and moves of its own; what follows it gets the moves. */
+static void a_field_may_be_augmented(void **state)
+{
+    struct loader_field fields[] = {image_of_its_own("white", "white.ppm", VIEW_SIDE, 17),
+                                    {.name = "ones",
+                                     .from = "ones.npy",
+                                     .decode = LOADER_FIELD_LABELS,
+                                     .dtype = DTYPE_U8,
+                                     .follows = "white"}};
+    char path[TEST_PATH_BYTES_MAX + 16];
+    size_t rgb_bytes, bytes;
+    uint64_t moved = 0;
+    struct loader_options options = images_options(*state, path, fields, 2);
+    fields[0].image.augment =
+        (struct augment_options){.randaugment_ops = 1, .randaugment_magnitude = 20};
+    uint8_t *rgb = collect(&options, "white", &rgb_bytes),
+            *ones = collect(&options, "ones", &bytes);
+    for (uint64_t i = 0; i < options.epochs_max * SAMPLES * bytes; i++) {
+        if (ones[i])
+            continue;
+        for (int c = 0; c < 3; c++)
+            assert_int_equal(rgb[3 * i + (uint64_t)c], 0);
+        moved++;
+    }
+    assert_true(moved > 0);
+    free(ones);
+    free(rgb);
+}
+
 /* Its bytes are the same alone in a record, and among other fields with other augmentations, ranks,
  * workers and less memory. */
 static void the_other_fields_ranks_and_workers_do_not_matter(void **state)
 {
-    const struct loader_field fields[] = {follower("same", "copy.ppm"),
-                                          image_of_its_own("other", "copy.ppm", WIDTH, HEIGHT),
-                                          {.name = "text", .from = "copy.jpg"},
-                                          image_of_its_own("view", "view.ppm", VIEW_SIDE, 17)};
+    struct loader_field fields[] = {follower("same", "copy.ppm"),
+                                    image_of_its_own("other", "copy.ppm", WIDTH, HEIGHT),
+                                    {.name = "text", .from = "copy.jpg"},
+                                    image_of_its_own("view", "view.ppm", VIEW_SIDE, 17)};
+    fields[1].normalize = (struct normalize_options){
+        .layout = IMAGE_LAYOUT_CHW, .dtype = DTYPE_F32, .channels = 3, .std = {1, 1, 1}};
+    fields[3].normalize =
+        (struct normalize_options){.dtype = DTYPE_F16, .channels = 1, .mean = {0.5}, .std = {0.25}};
+    fields[3].image.augment =
+        (struct augment_options){.randaugment_ops = 2, .randaugment_magnitude = 9, .contrast = 0.5};
     char path[TEST_PATH_BYTES_MAX + 16];
     size_t bytes;
     struct loader_options options = images_options(*state, path, &fields[3], 1);
     options.decode = LOADER_RECORD;
     uint8_t *alone = collect(&options, "view", &bytes);
-    assert_int_equal(bytes, VIEW_SIDE * 17 * 3);
+    assert_int_equal(bytes, VIEW_SIDE * 17 * sizeof(uint16_t));
     for (uint64_t ranks = 1; ranks <= 3; ranks++) {
         options = images_options(*state, path, fields, 4);
         options.batching.ranks = ranks;
@@ -374,10 +455,17 @@ static void each_image_has_choices_of_its_own(void **state)
 static void the_choices_are_those_of_another_seed(void **state)
 {
     const uint64_t xxh3_of_a = 0xe6c632b61e964e1f;
-    const struct loader_field field = image_of_its_own("a", "copy.ppm", WIDTH, HEIGHT);
+    struct loader_field field = image_of_its_own("a", "copy.ppm", WIDTH, HEIGHT);
     char path[TEST_PATH_BYTES_MAX + 16];
     size_t bytes;
+    field.image.augment = (struct augment_options){.randaugment_ops = 2,
+                                                   .randaugment_magnitude = 9,
+                                                   .brightness = 0.4,
+                                                   .contrast = 0.3,
+                                                   .saturation = 0.2,
+                                                   .hue = 0.1};
     struct loader_options options = images_options(*state, path, &field, 1);
+    options.image.augment = field.image.augment;
     uint8_t *a = collect(&options, "a", &bytes);
     options.seed ^= xxh3_of_a;
     uint8_t *image = collect(&options, "image", &bytes);
@@ -558,7 +646,11 @@ static void wrong_options_are_refused(void **state)
                         chained = follower("a", "copy.ppm"), itself = follower("a", "copy.ppm"),
                         unknown = follower("a", "copy.ppm"), plain = follower("a", "copy.ppm"),
                         with_path = follower("a", "copy.ppm"),
-                        with_default = image_of_its_own("a", "copy.ppm", 8, 8);
+                        with_default = image_of_its_own("a", "copy.ppm", 8, 8),
+                        jittered = follower("a", "copy.ppm"),
+                        text = {.name = "a", .from = "copy.jpg", .image.augment.hue = -0.1},
+                        gray = {.name = "a", .from = "copy.jpg", .normalize.channels = 1};
+    jittered.image.augment.contrast = NAN;
     sized.image.width = 8;
     cropped.image.crop = crop_options_default(CROP_NONE);
     flipped.image.crop.flip = true;
@@ -573,9 +665,9 @@ static void wrong_options_are_refused(void **state)
         const char *text;
         bool is_record, is_mixed, is_chained;
     } cases[] = {
-        {sized, "follows an image, but has a size", false, false},
-        {cropped, "follows an image, but has a size", false, false},
-        {flipped, "follows an image, but has a size", false, false},
+        {sized, "follows another, but has a size", false, false},
+        {cropped, "follows another, but has a size", false, false},
+        {flipped, "follows another, but has a size", false, false},
         {unsized, "is an image without a size", false, false},
         {large, "field \"a\": the size of output images is invalid", false, false},
         {uncropped, "field \"a\": range of crop areas is invalid", true, false},
@@ -586,6 +678,9 @@ static void wrong_options_are_refused(void **state)
         {plain, "cannot follow \"image\"", false, true},
         {with_path, "is not JSON", false, false},
         {with_default, "is not JSON", false, false},
+        {jittered, "follows another, but has a size", false, false},
+        {text, "is no image, but has a size", false, false},
+        {gray, "is no image, but has a layout", false, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct loader_field fields[] = {cases[i].field, follower("c", "copy.ppm")};
@@ -607,6 +702,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_follower_of_the_same_pixels_is_the_image),
         cmocka_unit_test(followers_are_moved_but_keep_their_colors),
+        cmocka_unit_test(fields_are_normalized_pixel_by_pixel),
+        cmocka_unit_test(a_field_may_be_augmented),
         cmocka_unit_test(the_other_fields_ranks_and_workers_do_not_matter),
         cmocka_unit_test(each_image_has_choices_of_its_own),
         cmocka_unit_test(the_choices_are_those_of_another_seed),
