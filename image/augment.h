@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,18 @@ struct augment_options {
 };
 /* -EINVAL with detail if a limit above is exceeded. */
 int augment_options_check(const struct augment_options *options, struct err *err);
+
+/* For both, options may be unchecked: a wrong value counts as one that is set. */
+static inline bool augment_has_jitter(const struct augment_options *options)
+{
+    return options->brightness != 0 || options->contrast != 0 || options->saturation != 0 ||
+           options->hue != 0;
+}
+
+static inline bool augment_is_on(const struct augment_options *options)
+{
+    return options->randaugment_ops != 0 || augment_has_jitter(options);
+}
 
 /* RandAugment chooses among the first fourteen. */
 enum augment_op {

@@ -80,19 +80,13 @@ static int check_own_geometry(const struct loader_field *field, struct err *err)
     return -EINVAL;
 }
 
-static bool has_augmentation(const struct augment_options *augment)
-{
-    return augment->randaugment_ops != 0 || augment->brightness != 0 || augment->contrast != 0 ||
-           augment->saturation != 0 || augment->hue != 0;
-}
-
 static int check_no_geometry(const struct loader_field *field, struct err *err)
 {
     const struct crop_options *crop = &field->image.crop;
     bool has_crop = crop->kind != CROP_NONE || crop->flip ||
                     crop->scale_max > 0; /* as crop_options_default has set it */
     if (field->image.width == 0 && field->image.height == 0 && !has_crop &&
-        !has_augmentation(&field->image.augment))
+        !augment_is_on(&field->image.augment))
         return 0;
     err_set(err, -EINVAL, "field \"%.80s\" %s, but has a size, crop, scale, flip or augmentation",
             field->name, field->follows ? "follows another" : "is no image");
@@ -229,13 +223,12 @@ static int open_pipeline(struct load_worker *worker, uint32_t number, struct err
 {
     const struct loader_options *options = &worker->loader->options;
     const struct loader_field *field = &options->fields[number];
-    const struct image_options image = {.width = field->image.width,
-                                        .height = field->image.height,
-                                        .crop = field->image.crop,
-                                        .augment = field->image.augment,
-                                        .pixels_max = options->image.pixels_max,
-                                        .is_read_next = field_is_normalized(field),
-                                        .libjpeg_only = options->image.libjpeg_only};
+    struct image_options image = image_options_from_loader(options);
+    image.width = field->image.width;
+    image.height = field->image.height;
+    image.crop = field->image.crop;
+    image.augment = field->image.augment;
+    image.is_read_next = field_is_normalized(field);
     int status = image_pipeline_open(&image, &worker->field_pipelines[number], err);
     if (status)
         image_name_error(field->name, err);

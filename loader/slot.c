@@ -36,6 +36,16 @@ static void add_field(struct load_slot *slot, struct field_type type, enum batch
     }
 }
 
+static void add_images(struct load_slot *slot, struct field_type type, uint64_t offset,
+                       struct field_size size, const struct normalize_options *normalize)
+{
+    const uint64_t items = slot->batch.items_count, height = size.height, width = size.width,
+                   channels = normalize->channels;
+    add_field(slot, type, BATCH_MEMORY_LARGE, offset, 4,
+              normalize->layout == IMAGE_LAYOUT_CHW ? (uint64_t[]){items, channels, height, width}
+                                                    : (uint64_t[]){items, height, width, channels});
+}
+
 static void add_image_fields(const struct loader *loader, struct load_slot *slot)
 {
     const struct loader_options *options = &loader->options;
@@ -43,13 +53,10 @@ static void add_image_fields(const struct loader *loader, struct load_slot *slot
     const struct field_type images_field = {"image", normalize->dtype},
                             labels_field = {"label", options->image.label_dtype},
                             partners_field = {"partner_label", options->image.label_dtype};
-    const uint64_t width = options->image.width, height = options->image.height;
     const uint64_t items = slot->batch.items_count,
                    labels_bytes = options->batching.micro * dtype_bytes(options->image.label_dtype);
-    add_field(slot, images_field, BATCH_MEMORY_LARGE, 0, 4,
-              normalize->layout == IMAGE_LAYOUT_CHW
-                  ? (uint64_t[]){items, normalize->channels, height, width}
-                  : (uint64_t[]){items, height, width, normalize->channels});
+    add_images(slot, images_field, 0,
+               (struct field_size){options->image.width, options->image.height}, normalize);
     add_field(slot, labels_field, BATCH_MEMORY_SMALL, 0, 1, (uint64_t[]){items});
     if (!loader->pool.mixup)
         return;
@@ -68,13 +75,13 @@ static void add_pixels(const struct loader *loader, struct load_slot *slot, uint
 {
     const struct loader_field *field = &loader->options.fields[number];
     const struct field_size size = field_target_size(loader, number);
-    const uint64_t items = slot->batch.items_count, channels = field->normalize.channels;
-    bool is_planar =
-        field->decode == LOADER_FIELD_IMAGE && field->normalize.layout == IMAGE_LAYOUT_CHW;
-    add_field(slot, (struct field_type){field->name, field_dtype(field)}, BATCH_MEMORY_LARGE,
-              fields_large_offset(loader, number), field->decode == LOADER_FIELD_IMAGE ? 4 : 3,
-              is_planar ? (uint64_t[]){items, channels, size.height, size.width}
-                        : (uint64_t[]){items, size.height, size.width, channels});
+    const struct field_type type = {field->name, field_dtype(field)};
+    const uint64_t at = fields_large_offset(loader, number);
+    if (field->decode == LOADER_FIELD_IMAGE)
+        add_images(slot, type, at, size, &field->normalize);
+    else
+        add_field(slot, type, BATCH_MEMORY_LARGE, at, 3,
+                  (uint64_t[]){slot->batch.items_count, size.height, size.width});
 }
 
 static void add_tokens(const struct loader *loader, struct load_slot *slot, uint32_t number)

@@ -3,7 +3,6 @@
  */
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cli/commands/augment_args.h"
 #include "cli/commands/read_mix.h"
 #include "cli/commands/read_page.h"
 #include "cli/commands/read_sink.h"
@@ -13,6 +12,7 @@
 #include "cli/core/output.h"
 #include "cli/core/signals.h"
 #include "cli/core/storage.h"
+#include "cli/report/augment_args.h"
 #include "cli/report/auto_fields.h"
 #include "cli/report/read_fields.h"
 #include "cli/verbs/verbs.h"
@@ -441,7 +441,7 @@ static int check_usage(const struct read_args *args, const struct batching *batc
 static int parse_normalize(const struct read_args *args, struct normalize_options *normalize,
                            struct err *err)
 {
-    if (normalize_args_parse(args->mean, args->std, normalize, err))
+    if (normalize_args_parse("--", args->mean, args->std, normalize, err))
         return EXIT_USAGE;
     bool is_on = normalize_is_on(normalize);
     if ((is_on || args->mean || args->std) && args->decode != DECODE_IMAGE) {
@@ -543,9 +543,10 @@ static int run(const struct invocation *invocation, struct err *err)
                                     .force = args->force}};
     struct error_limit limit;
     int status = check_usage(args, &options.batching, err);
-    if (!status && augment_args_parse(args->randaugment, args->jitter, &options.image.augment, err))
+    if (!status &&
+        augment_args_parse("--", args->randaugment, args->jitter, &options.image.augment, err))
         status = EXIT_USAGE;
-    if (!status && mixup_args_parse(args->mixup, args->cutmix, &options.image.mixup, err))
+    if (!status && mixup_args_parse("--", args->mixup, args->cutmix, &options.image.mixup, err))
         status = EXIT_USAGE;
     if (!status)
         status = parse_normalize(args, &options.image.normalize, err);

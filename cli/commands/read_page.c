@@ -22,8 +22,7 @@ static void show_image_options(struct str *out, const struct loader_options *opt
     if (augment->randaugment_ops)
         page_fact(out, "RandAugment", "%" PRIu32 " operations of magnitude %" PRIu32,
                   augment->randaugment_ops, augment->randaugment_magnitude);
-    if (augment->brightness > 0 || augment->contrast > 0 || augment->saturation > 0 ||
-        augment->hue > 0)
+    if (augment_has_jitter(augment))
         page_fact(out, "color jitter", "%g, %g, %g, %g", augment->brightness, augment->contrast,
                   augment->saturation, augment->hue);
     if (mixup_is_on(mixup))

@@ -2,11 +2,13 @@
 
 #include "base/json/jsonx_format.h"
 #include "base/yaml/yaml.h"
+#include "cli/report/augment_args.h"
 #include "shards/format/npy.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +27,20 @@ const char *read_field_decode_name(enum loader_field_decode decode)
     return decode_names[decode];
 }
 
+/* Keys whose values are lists of numbers. */
+enum number_list { RANDAUGMENT, JITTER, SCALE, MEAN, STD, NUMBER_LISTS_COUNT };
+static const char *const number_list_keys[] = {".randaugment", ".jitter", ".scale", ".mean",
+                                               ".std"};
+enum { NUMBER_LIST_BYTES_MAX = 200 };
+
 /* One --field. */
 struct parser {
     struct read_fields *fields;
     struct loader_field *field;
-    bool has_crop, has_scale, is_normalized; /* the last: has layout, channels, mean or std */
-    size_t values_count;                     /* the longer of the lists mean and std */
-    const char *spec;                        /* NAME=SPEC */
+    bool has_crop, is_normalized; /* the latter: has layout, channels, mean or std */
+    bool has_list[NUMBER_LISTS_COUNT];
+    char lists[NUMBER_LISTS_COUNT][NUMBER_LIST_BYTES_MAX]; /* separated by commas */
+    const char *spec;                                      /* NAME=SPEC */
     struct err *err;
 };
 
@@ -78,16 +87,12 @@ static int set_box_format(const struct parser *parser, const char *text)
     return wrong_spec(parser, "box_format: xyxy, xywh or cxcywh");
 }
 
-/* Keeps the flip, and the scale if it is set. */
+/* Keeps the flip. */
 static void set_crop_kind(struct loader_field *field, enum crop_kind kind)
 {
-    const struct crop_options before = field->image.crop;
+    const bool flip = field->image.crop.flip;
     field->image.crop = crop_options_default(kind);
-    field->image.crop.flip = before.flip;
-    if (before.scale_max > 0) {
-        field->image.crop.scale_min = before.scale_min;
-        field->image.crop.scale_max = before.scale_max;
-    }
+    field->image.crop.flip = flip;
 }
 
 static int set_crop(struct parser *parser, const char *text)
@@ -163,30 +168,16 @@ static int set_layout(struct parser *parser, const char *text)
     return is_planar || strcmp(text, "hwc") == 0 ? 0 : wrong_spec(parser, "layout: hwc or chw");
 }
 
-/* count_min to count_max numbers. Those that are left out become 0. */
-static int set_numbers(const struct parser *parser, const struct yaml_leaf *leaf, size_t count_min,
-                       size_t count_max, const char *expected, double *numbers)
+/* Keeps the numbers for parse_lists. */
+static int set_list(struct parser *parser, enum number_list list, const struct yaml_leaf *leaf)
 {
-    bool is_valid = leaf->values_count >= count_min && leaf->values_count <= count_max;
-    for (size_t i = 0; i < leaf->values_count && is_valid; i++) {
-        char *end;
-        numbers[i] = strtod(leaf->values[i], &end);
-        is_valid = end != leaf->values[i] && !*end;
-    }
-    return is_valid ? 0 : wrong_spec(parser, expected);
-}
-
-/* One number is that of all channels. */
-static int set_by_channel(struct parser *parser, const struct yaml_leaf *leaf, const char *expected,
-                          double values[3])
-{
-    parser->is_normalized = true;
-    if (leaf->values_count > parser->values_count)
-        parser->values_count = leaf->values_count;
-    int status = set_numbers(parser, leaf, 1, 3, expected, values);
-    for (size_t i = leaf->values_count; i < 3; i++)
-        values[i] = values[0];
-    return status || leaf->values_count != 2 ? status : wrong_spec(parser, expected);
+    char *text = parser->lists[list];
+    size_t bytes = 0;
+    parser->has_list[list] = true;
+    for (size_t i = 0; i < leaf->values_count && bytes < NUMBER_LIST_BYTES_MAX; i++)
+        bytes += (size_t)snprintf(text + bytes, NUMBER_LIST_BYTES_MAX - bytes, "%s%s",
+                                  i > 0 ? "," : "", leaf->values[i]);
+    return bytes < NUMBER_LIST_BYTES_MAX ? 0 : wrong_spec(parser, "shorter lists of numbers");
 }
 
 static int set_channels(struct parser *parser, const char *text)
@@ -198,51 +189,36 @@ static int set_channels(struct parser *parser, const char *text)
                : wrong_spec(parser, "channels: 3 or 1");
 }
 
-static int set_randaugment(const struct parser *parser, const struct yaml_leaf *leaf)
+static int set_scale(struct parser *parser, const char *text)
 {
-    static const char expected[] = "randaugment: [OPERATIONS, MAGNITUDE], whole numbers up to 16 "
-                                   "and 30";
-    _Static_assert(RANDAUGMENT_OPS_MAX == 16 && RANDAUGMENT_MAGNITUDE_MAX == 30, "as above");
-    double numbers[2] = {0}, limits[2] = {RANDAUGMENT_OPS_MAX, RANDAUGMENT_MAGNITUDE_MAX};
-    int status = set_numbers(parser, leaf, 2, 2, expected, numbers);
-    struct augment_options *augment = &parser->field->image.augment;
-    for (int i = 0; i < 2 && !status; i++)
-        if (!(numbers[i] >= 0 && numbers[i] <= limits[i]) || numbers[i] != (uint32_t)numbers[i])
-            status = wrong_spec(parser, expected);
-    if (status)
-        return status;
-    augment->randaugment_ops = (uint32_t)numbers[0];
-    augment->randaugment_magnitude = (uint32_t)numbers[1];
-    return 0;
-}
-
-static int set_jitter(const struct parser *parser, const struct yaml_leaf *leaf)
-{
-    double numbers[4] = {0};
-    int status =
-        set_numbers(parser, leaf, 1, 4,
-                    "jitter: up to four numbers, [BRIGHTNESS, CONTRAST, SATURATION, HUE]", numbers);
-    struct augment_options *augment = &parser->field->image.augment;
-    augment->brightness = numbers[0];
-    augment->contrast = numbers[1];
-    augment->saturation = numbers[2];
-    augment->hue = numbers[3];
+    double numbers[2] = {0};
+    int status = number_list_parse(text, "--field: ", "scale", 2, 2, numbers, parser->err);
+    if (!status && !(numbers[0] > 0 && numbers[0] <= numbers[1] && numbers[1] <= 1))
+        status = wrong_spec(parser, "scale: [MIN, MAX], fractions of the area above 0, up to 1");
+    if (!status && parser->has_crop && parser->field->image.crop.kind != CROP_RANDOM)
+        status = wrong_spec(parser, "scale only of random crops");
+    parser->field->image.crop.scale_min = numbers[0];
+    parser->field->image.crop.scale_max = numbers[1];
     return status;
 }
 
-static int set_scale(struct parser *parser, const struct yaml_leaf *leaf)
+/* After the other keys. */
+static int parse_lists(struct parser *parser)
 {
-    parser->has_scale = true;
-    static const char expected[] = "scale: [MIN, MAX], fractions of the area above 0, up to 1";
-    double numbers[2];
-    int status = set_numbers(parser, leaf, 2, 2, expected, numbers);
-    if (!status && !(numbers[0] > 0 && numbers[0] <= numbers[1] && numbers[1] <= 1))
-        status = wrong_spec(parser, expected);
-    if (status)
-        return status;
-    parser->field->image.crop.scale_min = numbers[0];
-    parser->field->image.crop.scale_max = numbers[1];
-    return 0;
+    const char *lists[NUMBER_LISTS_COUNT], *const prefix = "--field: ";
+    struct loader_field *field = parser->field;
+    for (int i = 0; i < NUMBER_LISTS_COUNT; i++)
+        lists[i] = parser->has_list[i] ? parser->lists[i] : NULL;
+    int status = lists[SCALE] ? set_scale(parser, lists[SCALE]) : 0;
+    if (!status)
+        status = augment_args_parse(prefix, lists[RANDAUGMENT], lists[JITTER],
+                                    &field->image.augment, parser->err);
+    if (!status)
+        status =
+            normalize_args_parse(prefix, lists[MEAN], lists[STD], &field->normalize, parser->err);
+    if (lists[MEAN] || lists[STD])
+        parser->is_normalized = true;
+    return status;
 }
 
 static int set_text(const struct parser *parser, const char *text, const char **target)
@@ -254,19 +230,9 @@ static int set_text(const struct parser *parser, const char *text, const char **
 /* Returns 1 if the key is none of these, which may be lists. */
 static int visit_pixels(struct parser *parser, const char *key, const struct yaml_leaf *leaf)
 {
-    struct normalize_options *normalize = &parser->field->normalize;
-    if (strcmp(key, ".randaugment") == 0)
-        return set_randaugment(parser, leaf);
-    if (strcmp(key, ".jitter") == 0)
-        return set_jitter(parser, leaf);
-    if (strcmp(key, ".scale") == 0)
-        return set_scale(parser, leaf);
-    if (strcmp(key, ".mean") == 0)
-        return set_by_channel(parser, leaf, "mean: a number, or one for each channel",
-                              normalize->mean);
-    if (strcmp(key, ".std") == 0)
-        return set_by_channel(parser, leaf, "std: a number, or one for each channel",
-                              normalize->std);
+    for (int i = 0; i < NUMBER_LISTS_COUNT; i++)
+        if (strcmp(key, number_list_keys[i]) == 0)
+            return set_list(parser, (enum number_list)i, leaf);
     if (strcmp(key, ".layout") == 0 && !leaf->is_sequence)
         return set_layout(parser, leaf->values[0]);
     if (strcmp(key, ".channels") == 0 && !leaf->is_sequence)
@@ -349,20 +315,18 @@ static int parse_one(struct read_fields *fields, const char *spec, struct err *e
                      ? err_set(err, -ENOMEM, "out of memory for a field")
                      : yaml_walk(yaml.data, yaml.bytes, "--field", visit, &parser, err);
     str_deinit(&yaml);
+    if (field->decode == LOADER_FIELD_IMAGE && !field->follows && !parser.has_crop)
+        set_crop_kind(field, CROP_RANDOM);
+    if (!status)
+        status = parse_lists(&parser);
     if (field->decode == LOADER_FIELD_IMAGE && field->dtype != DTYPE_COUNT) {
         field->normalize.dtype = field->dtype;
         parser.is_normalized = true;
     }
     if (!parser.is_normalized)
         field->normalize.channels = 0;
-    if (!status && parser.values_count > 1 && parser.values_count != field->normalize.channels)
-        status = wrong_spec(&parser, "mean and std: a number, or one for each channel");
     if (field->dtype == DTYPE_COUNT) /* not set */
         field->dtype = field->decode == LOADER_FIELD_LABELS ? DTYPE_U8 : DTYPE_F32;
-    if (field->decode == LOADER_FIELD_IMAGE && !field->follows && !parser.has_crop)
-        set_crop_kind(field, CROP_RANDOM);
-    if (!status && parser.has_scale && parser.has_crop && field->image.crop.kind != CROP_RANDOM)
-        status = wrong_spec(&parser, "scale only of random crops");
     return status || field->from ? status : wrong_spec(&parser, "from: the extension of the field");
 }
 

@@ -21,11 +21,9 @@
 
 struct numpy_array {
     uint32_t file;
-    bool is_member; /* of an .npz file */
-    bool is_column; /* is converted */
-    uint64_t offset, bytes;
-    uint32_t crc32; /* of a member */
-    char name[NPZ_NAME_BYTES_MAX];
+    bool is_member;           /* of an .npz file */
+    bool is_column;           /* is converted */
+    struct npz_member member; /* of a .npy file: all of it, without a checksum */
     char column[NPZ_NAME_BYTES_MAX];
     char split[NPZ_NAME_BYTES_MAX]; /* "": none */
 };
@@ -59,8 +57,8 @@ static int add_npy(struct numpy_list *list, const char *path, const char *name)
     int status = array_table_add_file(list->table, list->io, path, &array.file, list->err);
     if (status)
         return status;
-    array.bytes = array_table_file(list->table, array.file)->file.bytes;
-    snprintf(array.name, sizeof array.name, "%.*s", (int)bytes, name);
+    array.member.bytes = array_table_file(list->table, array.file)->file.bytes;
+    snprintf(array.member.name, sizeof array.member.name, "%.*s", (int)bytes, name);
     str_add(&list->arrays, &array, sizeof array);
     return 0;
 }
@@ -75,10 +73,7 @@ static int add_npz(struct numpy_list *list, const char *path)
                           path, &members, list->err);
     for (size_t i = 0; i < members.bytes / sizeof(struct npz_member) && !status; i++) {
         const struct npz_member *member = (const struct npz_member *)(void *)members.data + i;
-        array.offset = member->offset;
-        array.bytes = member->bytes;
-        array.crc32 = member->crc32;
-        strcpy(array.name, member->name);
+        array.member = *member;
         str_add(&list->arrays, &array, sizeof array);
     }
     str_deinit(&members);
@@ -103,7 +98,7 @@ static int add_folder(struct numpy_list *list, const struct convert_options *opt
 /* Takes a split's name from the begin or end of an array's name. */
 static void split_name(struct numpy_array *array)
 {
-    const char *name = array->name, *first = strpbrk(name, "_-."), *last = first;
+    const char *name = array->member.name, *first = strpbrk(name, "_-."), *last = first;
     for (const char *at = first; at; at = strpbrk(at + 1, "_-."))
         last = at;
     strcpy(array->column, name);
@@ -136,7 +131,7 @@ static int find_splits(struct numpy_list *list)
             status = name_set_add(&list->splits, array->split, strlen(array->split), &number,
                                   &is_new, list->err);
         else
-            strcpy(array->column, array->name);
+            strcpy(array->column, array->member.name);
     }
     return status;
 }
@@ -193,8 +188,9 @@ struct numpy_rows {
 static int reject_array(const struct numpy_list *list, const struct numpy_array *array,
                         const char *what, const char *expected, const char *advice)
 {
-    err_set(list->err, -ENOTSUP, "array \"%.100s\" %s", array->name, what);
-    err_at(list->err, array_table_file(list->table, array->file)->path, (int64_t)array->offset);
+    err_set(list->err, -ENOTSUP, "array \"%.100s\" %s", array->member.name, what);
+    err_at(list->err, array_table_file(list->table, array->file)->path,
+           (int64_t)array->member.offset);
     err_expected(list->err, "%s", expected);
     err_advise(list->err, "%s", advice);
     return -ENOTSUP;
@@ -205,7 +201,7 @@ static int check_header(const struct numpy_list *list, const struct numpy_array 
 {
     static const char leave_out[] =
         "leave it out: choose the other columns with --column NAME=FIELD";
-    struct numpy_rows rows = {.data_at = array->offset + header->header_bytes};
+    struct numpy_rows rows = {.data_at = array->member.offset + header->header_bytes};
     if (!npy_find_dtype(header, &rows.type.dtype, &rows.type.is_big_endian)) {
         reject_array(list, array, "has elements of another type", "numbers or truth values",
                      leave_out);
@@ -221,12 +217,12 @@ static int check_header(const struct numpy_list *list, const struct numpy_array 
     rows.rows = header->shape[0];
     rows.type.rank = header->rank - 1;
     memcpy(rows.type.shape, header->shape + 1, rows.type.rank * sizeof header->shape[0]);
-    if (header->header_bytes > array->bytes ||
-        header->data_bytes != array->bytes - header->header_bytes) {
+    if (header->header_bytes > array->member.bytes ||
+        header->data_bytes != array->member.bytes - header->header_bytes) {
         reject_array(list, array, "has another size than its header says", "a complete file",
                      "write or copy it again");
         err_expected(list->err, "%" PRIu64 " bytes", header->header_bytes + header->data_bytes);
-        err_found(list->err, "%" PRIu64, array->bytes);
+        err_found(list->err, "%" PRIu64, array->member.bytes);
         list->err->code = -EBADMSG;
         return -EBADMSG;
     }
@@ -240,14 +236,15 @@ static int read_header(const struct numpy_list *list, const struct numpy_array *
     const struct array_file *file = array_table_file(list->table, array->file);
     struct npy_header header;
     struct str head = {0};
-    uint64_t bytes = array->bytes < NPY_HEADER_BYTES_MAX ? array->bytes : NPY_HEADER_BYTES_MAX;
-    int status = listed_file_read(&file->file, list->io, list->queue, file->path, array->offset,
-                                  bytes, &head, list->err);
+    uint64_t bytes =
+        array->member.bytes < NPY_HEADER_BYTES_MAX ? array->member.bytes : NPY_HEADER_BYTES_MAX;
+    int status = listed_file_read(&file->file, list->io, list->queue, file->path,
+                                  array->member.offset, bytes, &head, list->err);
     if (!status) {
         status = npy_read_header((const uint8_t *)str_text(&head), head.bytes, file->path, &header,
                                  list->err);
         if (status && array->is_member)
-            err_at(list->err, file->path, list->err->offset + (int64_t)array->offset);
+            err_at(list->err, file->path, list->err->offset + (int64_t)array->member.offset);
     }
     if (!status)
         status = check_header(list, array, &header, ret_rows);
@@ -262,8 +259,8 @@ static int reject_rows(const struct numpy_list *list, const struct numpy_array *
 {
     err_set(list->err, -EINVAL, "the arrays have different numbers of rows");
     err_at(list->err, array_table_file(list->table, array->file)->path, ERR_NO_OFFSET);
-    err_expected(list->err, "%" PRIu64 " as in \"%.80s\"", expected, first->name);
-    err_found(list->err, "%" PRIu64 " in \"%.80s\"", found, array->name);
+    err_expected(list->err, "%" PRIu64 " as in \"%.80s\"", expected, first->member.name);
+    err_found(list->err, "%" PRIu64 " in \"%.80s\"", found, array->member.name);
     err_advise(list->err, "choose columns of the same length with --column NAME=FIELD");
     return -EINVAL;
 }
@@ -336,12 +333,9 @@ static int check_data(const struct numpy_list *list)
     for (size_t i = 0; i < arrays_count(list) && !status; i++) {
         const struct numpy_array *array = array_at(list, i);
         const struct array_file *file = array_table_file(list->table, array->file);
-        struct npz_member member = {
-            .offset = array->offset, .bytes = array->bytes, .crc32 = array->crc32};
-        strcpy(member.name, array->name);
         if (array->is_member && array->is_column)
-            status = npz_check(list->io, list->queue, &file->file, file->path, &member, list->stop,
-                               list->err);
+            status = npz_check(list->io, list->queue, &file->file, file->path, &array->member,
+                               list->stop, list->err);
     }
     return status;
 }
@@ -360,7 +354,7 @@ static int numpy_open(struct io *io, struct source *source, struct err *err)
     bool has_splits = source_has_split_folders(options);
     if (!status && !has_splits && name_set_count(&list.splits) > 1)
         for (size_t i = 0; i < arrays_count(&list); i++) { /* --split-folders no */
-            strcpy(array_at(&list, i)->column, array_at(&list, i)->name);
+            strcpy(array_at(&list, i)->column, array_at(&list, i)->member.name);
             array_at(&list, i)->split[0] = '\0';
         }
     uint32_t splits = has_splits ? options->splits_count : 1;

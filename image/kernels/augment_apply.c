@@ -126,8 +126,7 @@ uint32_t augment_choose(const struct augment_options *options, uint32_t width, u
         steps[count++] = make_step(op, (int32_t)options->randaugment_magnitude, block.word[1] >> 31,
                                    width, height);
     }
-    if (options->brightness > 0 || options->contrast > 0 || options->saturation > 0 ||
-        options->hue > 0) {
+    if (augment_has_jitter(options)) {
         struct philox_block factors = philox_sample(seed, dataset, epoch, sample, PHILOX_JITTER, 0);
         struct philox_block order = philox_sample(seed, dataset, epoch, sample, PHILOX_JITTER, 1);
         count += add_jitter(options, factors, order.word[0], steps + count);

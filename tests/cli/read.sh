@@ -807,10 +807,10 @@ PYTHON
     same "$(status_of millrace read several.tar --field "$wrong")" 2 "$wrong"
     one_line errors
   done
-  same "$(status_of millrace read several.tar --field "$left" --field 'a={from: copy.webp, decode: image, follows: left, jitter: [-0.4]}')" 2
+  same "$(status_of millrace read several.tar --field "$left" --field 'a={from: copy.webp, decode: image, follows: left, jitter: [0.4]}')" 2
   contains "$(cat errors)" 'field "a" follows another, but has a size, crop, scale, flip or augmentation'
   same "$(status_of millrace read several.tar --field 'view={from: left.png, decode: image, size: 24, randaugment: [2]}')" 2
-  contains "$(cat errors)" 'randaugment: [OPERATIONS, MAGNITUDE]'
+  contains "$(cat errors)" '--field: randaugment has an invalid value: expected 2 comma-separated numbers'
   local small=(--decode image --size 16 --field 'small={from: small.png, decode: image, follows: image}' --order sequential)
   same "$(status_of millrace read several.tar "${small[@]}")" 1
   contains "$(cat errors)" 'sample "k09" cannot be used: field "small.png": the PNG has another size than the image that it follows: expected 52 x 39 pixels, as the upright image, found 51 x 39'

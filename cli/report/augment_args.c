@@ -1,4 +1,4 @@
-#include "cli/commands/augment_args.h"
+#include "cli/report/augment_args.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,9 +6,8 @@
 
 enum { NUMBERS_MAX = 4 };
 
-/* Parses count_min to count_max comma-separated numbers. Leaves omitted ones unchanged. */
-static int parse_numbers(const char *text, const char *option, unsigned count_min,
-                         unsigned count_max, double *numbers, struct err *err)
+int number_list_parse(const char *text, const char *prefix, const char *name, unsigned count_min,
+                      unsigned count_max, double *numbers, struct err *err)
 {
     unsigned count = 0;
     const char *at = text;
@@ -22,7 +21,7 @@ static int parse_numbers(const char *text, const char *option, unsigned count_mi
         if (!*end)
             break;
     }
-    err_set(err, -EINVAL, "--%s has an invalid value", option);
+    err_set(err, -EINVAL, "%s%s has an invalid value", prefix, name);
     err_expected(err,
                  count_max == 1           ? "%u number"
                  : count_min == count_max ? "%u comma-separated numbers"
@@ -32,14 +31,15 @@ static int parse_numbers(const char *text, const char *option, unsigned count_mi
     return -EINVAL;
 }
 
-int augment_args_parse(const char *randaugment, const char *jitter,
+int augment_args_parse(const char *prefix, const char *randaugment, const char *jitter,
                        struct augment_options *ret_options, struct err *err)
 {
     double randaugment_values[NUMBERS_MAX] = {0}, jitter_values[NUMBERS_MAX] = {0};
-    int status =
-        randaugment ? parse_numbers(randaugment, "randaugment", 2, 2, randaugment_values, err) : 0;
+    int status = randaugment ? number_list_parse(randaugment, prefix, "randaugment", 2, 2,
+                                                 randaugment_values, err)
+                             : 0;
     if (!status && jitter)
-        status = parse_numbers(jitter, "jitter", 1, 4, jitter_values, err);
+        status = number_list_parse(jitter, prefix, "jitter", 1, 4, jitter_values, err);
     if (status)
         return status;
     struct augment_options options = {.brightness = jitter_values[0],
@@ -50,7 +50,7 @@ int augment_args_parse(const char *randaugment, const char *jitter,
         if (randaugment_values[i] >= 0 && randaugment_values[i] <= RANDAUGMENT_MAGNITUDE_MAX &&
             randaugment_values[i] == (uint32_t)randaugment_values[i])
             continue;
-        err_set(err, -EINVAL, "--randaugment has an invalid value");
+        err_set(err, -EINVAL, "%srandaugment has an invalid value", prefix);
         err_expected(err, "OPS,MAGNITUDE as whole numbers, at most %d,%d", RANDAUGMENT_OPS_MAX,
                      RANDAUGMENT_MAGNITUDE_MAX);
         err_found(err, "\"%.100s\"", randaugment);
@@ -64,13 +64,13 @@ int augment_args_parse(const char *randaugment, const char *jitter,
     return status;
 }
 
-int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options *options,
-                     struct err *err)
+int mixup_args_parse(const char *prefix, const char *mixup, const char *cutmix,
+                     struct mixup_options *options, struct err *err)
 {
     double alphas[2] = {0};
-    int status = mixup ? parse_numbers(mixup, "mixup", 1, 1, &alphas[0], err) : 0;
+    int status = mixup ? number_list_parse(mixup, prefix, "mixup", 1, 1, &alphas[0], err) : 0;
     if (!status && cutmix)
-        status = parse_numbers(cutmix, "cutmix", 1, 1, &alphas[1], err);
+        status = number_list_parse(cutmix, prefix, "cutmix", 1, 1, &alphas[1], err);
     if (status)
         return status;
     struct mixup_options parsed = *options;
@@ -82,25 +82,26 @@ int mixup_args_parse(const char *mixup, const char *cutmix, struct mixup_options
     return status;
 }
 
-static int parse_channels(const char *text, const char *option, uint32_t channels, double values[3],
-                          struct err *err)
+static int parse_channels(const char *text, const char *prefix, const char *name, uint32_t channels,
+                          double values[3], struct err *err)
 {
     double numbers[NUMBERS_MAX] = {0};
     bool is_list = strchr(text, ',');
     unsigned count = is_list ? channels : 1;
-    int status = parse_numbers(text, option, count, count, numbers, err);
+    int status = number_list_parse(text, prefix, name, count, count, numbers, err);
     for (uint32_t c = 0; !status && c < channels; c++)
         values[c] = numbers[is_list ? c : 0];
     return status;
 }
 
-int normalize_args_parse(const char *mean, const char *std, struct normalize_options *options,
-                         struct err *err)
+int normalize_args_parse(const char *prefix, const char *mean, const char *std,
+                         struct normalize_options *options, struct err *err)
 {
     struct normalize_options parsed = *options;
-    int status = mean ? parse_channels(mean, "mean", options->channels, parsed.mean, err) : 0;
+    int status =
+        mean ? parse_channels(mean, prefix, "mean", options->channels, parsed.mean, err) : 0;
     if (!status && std)
-        status = parse_channels(std, "std", options->channels, parsed.std, err);
+        status = parse_channels(std, prefix, "std", options->channels, parsed.std, err);
     if (!status)
         *options = parsed;
     return status;
