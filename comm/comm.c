@@ -100,6 +100,9 @@ int comm_agree(struct comm *comm, int status, const struct comm_options *options
     int first = comm->ranks - (int)failed;
     int64_t own = status && err ? hash_error(err) : 0, hash = comm->rank == first ? own : 0;
     reduced = reduce_value(comm, &hash, COMM_SUM, options, detail);
+    /* The launcher ends all ranks when one exits, so none may before all know the hash. */
+    if (!reduced)
+        comm_barrier(comm, options, NULL);
     if (!status)
         return reduced ? reduced : err_set(err, -EREMOTEIO, "rank %d failed", first);
     if (!reduced && err && comm->rank != first && own == hash)
