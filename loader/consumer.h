@@ -23,6 +23,9 @@ struct consumer {
 
     pthread_cond_t wake; /* one waiter */
     bool is_waiting;
+    /* Of a wait that -EINTR ended, which the next call continues: its begin (0: there is none), and
+     * when to log it. */
+    uint64_t wait_begin_ns, wait_report_ns;
     /* G: loader.taken + 1 at the last underrun; 0: none yet */
     uint64_t last_underrun;
     uint64_t growth_reported; /* bytes beyond the budget at the last warning */

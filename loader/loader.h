@@ -362,7 +362,9 @@ struct loader_options {
      * thread. */
     const struct log *log;
     uint64_t stall_report_ns; /* log a wait this long with its cause; 0: 30 s; UINT64_MAX: never */
-    uint64_t timeout_ns;      /* end the run with -ETIMEDOUT after a wait this long; 0: never */
+    /* End the run with -ETIMEDOUT after a wait this long; 0: never. For both, a call after -EINTR
+     * continues the wait. */
+    uint64_t timeout_ns;
     /* A wait ends soon after this returns true. The consumer's thread polls it about 20 times a
      * second under a lock, so it must not call the loader. NULL: never stop. */
     bool (*wants_stop)(const void *context);

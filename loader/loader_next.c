@@ -189,6 +189,8 @@ int loader_next(struct loader *loader, const struct batch **ret_batch, struct er
     }
     struct err why = {0};
     int waited = loader_has_next(loader) ? 0 : loader_wait(loader, &why);
+    if (waited != -EINTR)
+        consumer->wait_begin_ns = 0;
     if (waited) {
         pthread_mutex_unlock(&loader->mutex);
         if (waited == -EINTR || waited == -ENOBUFS) {

@@ -116,12 +116,17 @@ static bool stop_requested(const struct loader_options *options)
 
 /* Requires the mutex. Waits for a micro-batch and logs each long wait. -ETIMEDOUT, -EINTR, or
  * -ENOBUFS if the caller's batches hold the memory of the next one. */
-static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct err *err)
+static int wait_with_reports(struct loader *loader, struct err *err)
 {
     const struct loader_options *options = &loader->options;
+    struct consumer *consumer = &loader->consumer;
     uint64_t every_ns =
         options->stall_report_ns ? options->stall_report_ns : REPORT_DEFAULT_S * CLOCK_NS_PER_S;
-    uint64_t report_ns = add_ns(begin_ns, every_ns);
+    if (consumer->wait_begin_ns == 0) {
+        consumer->wait_begin_ns = clock_now_ns();
+        consumer->wait_report_ns = add_ns(consumer->wait_begin_ns, every_ns);
+    }
+    const uint64_t begin_ns = consumer->wait_begin_ns;
     uint64_t end_ns = options->timeout_ns ? add_ns(begin_ns, options->timeout_ns) : UINT64_MAX;
     while (!loader_has_next(loader)) {
         uint64_t now_ns = clock_now_ns();
@@ -133,18 +138,18 @@ static int wait_with_reports(struct loader *loader, uint64_t begin_ns, struct er
         }
         if (lacks_fields_memory(loader))
             return fields_kept_error(loader, err);
-        if (now_ns < report_ns && now_ns < end_ns) {
+        if (now_ns < consumer->wait_report_ns && now_ns < end_ns) {
             uint64_t poll_ns = options->wants_stop
                                    ? add_ns(now_ns, STOP_POLL_MS * (CLOCK_NS_PER_S / 1000))
                                    : UINT64_MAX;
-            sleep_until(loader, bytes_min(poll_ns, bytes_min(report_ns, end_ns)));
+            sleep_until(loader, bytes_min(poll_ns, bytes_min(consumer->wait_report_ns, end_ns)));
             continue;
         }
         struct err why = {0};
         describe_wait(loader, &why);
         /* also on timeout: closing may have to wait for the same read */
         report_wait(loader, now_ns - begin_ns, &why);
-        report_ns = add_ns(now_ns, every_ns);
+        consumer->wait_report_ns = add_ns(now_ns, every_ns);
         if (now_ns < end_ns || loader_has_next(loader))
             continue;
         *err = why;
@@ -181,7 +186,7 @@ int loader_wait(struct loader *loader, struct err *err)
     stats_update_consumer_stall(loader);
     reader_unblock(loader);       /* a lack of files no longer blocks the reader */
     reader_wake(&loader->reader); /* the reader may only now detect that it is stuck */
-    int status = wait_with_reports(loader, begin_ns, err);
+    int status = wait_with_reports(loader, err);
     consumer->is_waiting = false;
     stats_update_consumer_stall(
         loader); /* the loader may have been full before this batch was ready */

@@ -107,6 +107,45 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
     fixture_remove(&fixture);
 }
 
+/* Lets a call look at the time, then ends it. */
+static bool stop_every_other_time(const void *context)
+{
+    static unsigned polls;
+    (void)context;
+    return polls++ % 2 == 1;
+}
+
+static void a_wait_goes_on_after_a_stop(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_make_default_images(&fixture, SAMPLES);
+    struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
+    struct loader *loader;
+    const struct batch *batch;
+    struct err err = {0};
+    struct watch watch = {.expected = "never said", .path = ""};
+    struct log log = {.write = release_when_named, .context = &watch};
+    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &options.io, &err),
+              &err);
+    options.order = ORDER_SEQUENTIAL;
+    options.log = &log;
+    options.timeout_ns = 20000000;
+    options.stall_report_ns = 5000000;
+    options.batches_ahead = 2;
+    options.wants_stop = stop_every_other_time;
+    assert_ok(loader_open(&options, &loader, &err), &err);
+    int status = loader_next(loader, &batch, &err);
+    assert_int_equal(status, -EINTR);
+    while (status == -EINTR) /* each call is shorter than either time */
+        status = loader_next(loader, &batch, &err);
+    assert_int_equal(status, -ETIMEDOUT);
+    assert_true(watch.others >= 2); /* the stall, and the end */
+    loader_close(loader);
+    io_close(options.io);
+    fixture_remove(&fixture);
+}
+
 static void a_read_that_never_completes_ends_the_run_in_time(void **state)
 {
     (void)state;
@@ -219,6 +258,7 @@ int main(void)
         cmocka_unit_test(a_stuck_read_is_named_and_the_run_continues_after_it),
         cmocka_unit_test(a_stuck_index_is_named),
         cmocka_unit_test(a_stuck_worker_is_distinguished_from_a_stuck_read),
+        cmocka_unit_test(a_wait_goes_on_after_a_stop),
         cmocka_unit_test(a_read_that_never_completes_ends_the_run_in_time),
         cmocka_unit_test(a_wait_ends_only_on_a_stop_request),
         cmocka_unit_test(a_timeout_can_be_disabled),
