@@ -26,6 +26,7 @@ foreach(folder IN LISTS MR_LIBRARY_FOLDERS ITEMS device_cuda)
   list(APPEND external_libraries ${linked})
 endforeach()
 list(REMOVE_DUPLICATES external_libraries)
+set(MR_LIBRARY_EXTERNAL ${external_libraries})
 
 # The library contains the static CUDA runtime and exports none of its names, so its users need no CUDA.
 set(cudart "")
