@@ -60,6 +60,13 @@ def torchvision_decode_jpeg(folder, workers):
     return epochs_of(torch_loader(dataset, workers, shuffle=True))
 
 
+def millrace_python(folder, workers):
+    import millrace as mr
+    fields = {"image": mr.Image(SIDE, flip=True), "label": mr.Label()}
+    loader = mr.Loader(folder / "millrace", fields=fields, batch_size=BATCH, workers=workers, memory="256MiB")
+    return ((batch["image"], batch["label"]) for batch in epochs_of(loader))
+
+
 def webdataset_of(folder, workers):
     import webdataset as wds
     tars = folder / "wds" if (folder / "wds").exists() else folder / "millrace"
@@ -188,6 +195,7 @@ def spdl(folder, workers):
 
 # loader -> its function, the distribution that reports its version, a function to run before timing
 LOADERS = {
+    "millrace-python": (millrace_python, "millrace", None),
     "torchvision": (torchvision_pil, "torchvision", None),
     "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision", None),
     "webdataset": (webdataset, "webdataset", None),
