@@ -107,6 +107,21 @@ static void a_stuck_worker_is_distinguished_from_a_stuck_read(void **state)
     fixture_remove(&fixture);
 }
 
+/* Opens a loader on watch->io, a new backend that holds the reads of the first shard. */
+static struct loader *open_held(const struct fixture *fixture, struct watch *watch,
+                                const struct log *log, struct loader_options *options)
+{
+    struct loader *loader;
+    struct err err = {0};
+    assert_ok(io_fault_open(fixture->folder, NULL, "read:hold@2+:shard-000000", &watch->io, &err),
+              &err);
+    options->io = watch->io;
+    options->order = ORDER_SEQUENTIAL;
+    options->log = log;
+    assert_ok(loader_open(options, &loader, &err), &err);
+    return loader;
+}
+
 /* Lets a call look at the time, then ends it. */
 static bool stop_every_other_time(const void *context)
 {
@@ -121,20 +136,15 @@ static void a_wait_goes_on_after_a_stop(void **state)
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct loader *loader;
     const struct batch *batch;
     struct err err = {0};
     struct watch watch = {.expected = "never said", .path = ""};
-    struct log log = {.write = release_when_named, .context = &watch};
-    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &options.io, &err),
-              &err);
-    options.order = ORDER_SEQUENTIAL;
-    options.log = &log;
+    const struct log log = {.write = release_when_named, .context = &watch};
     options.timeout_ns = 20000000;
     options.stall_report_ns = 5000000;
     options.batches_ahead = 2;
     options.wants_stop = stop_every_other_time;
-    assert_ok(loader_open(&options, &loader, &err), &err);
+    struct loader *loader = open_held(&fixture, &watch, &log, &options);
     int status = loader_next(loader, &batch, &err);
     assert_int_equal(status, -EINTR);
     while (status == -EINTR) /* each call is shorter than either time */
@@ -152,19 +162,14 @@ static void a_read_that_never_completes_ends_the_run_in_time(void **state)
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct loader *loader;
     const struct batch *batch;
     struct err err = {0}, again;
     struct watch watch = {.expected = "never said", .path = ""};
-    struct log log = {.write = release_when_named, .context = &watch};
-    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &options.io, &err),
-              &err);
-    options.order = ORDER_SEQUENTIAL;
-    options.log = &log;
+    const struct log log = {.write = release_when_named, .context = &watch};
     options.timeout_ns = 1000000;
     /* both batches are in that shard, so no index is being read while a read is held */
     options.batches_ahead = 2;
-    assert_ok(loader_open(&options, &loader, &err), &err);
+    struct loader *loader = open_held(&fixture, &watch, &log, &options);
     while (io_fault_counts(options.io).held_operations == 0)
         gate_pause();
     assert_int_equal(loader_next(loader, &batch, &err), -ETIMEDOUT);
@@ -192,21 +197,15 @@ static void a_wait_ends_only_on_a_stop_request(void **state)
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    struct loader *loader;
     const struct batch *batch;
     struct err err = {0};
     struct watch watch = {.expected = "waiting ", .path = ""};
-    struct log log = {.write = release_when_named, .context = &watch};
+    const struct log log = {.write = release_when_named, .context = &watch};
     atomic_int stop = 1;
-    assert_ok(io_fault_open(fixture.folder, NULL, "read:hold@2+:shard-000000", &watch.io, &err),
-              &err);
-    options.io = watch.io;
-    options.order = ORDER_SEQUENTIAL;
-    options.log = &log;
     options.wants_stop = is_not_zero;
     options.stop_context = &stop;
     options.stall_report_ns = 1000000;
-    assert_ok(loader_open(&options, &loader, &err), &err);
+    struct loader *loader = open_held(&fixture, &watch, &log, &options);
     for (int i = 0; i < 2; i++)
         assert_int_equal(loader_next(loader, &batch, &err), -EINTR);
     atomic_store(&stop, 0);
@@ -225,23 +224,17 @@ static void a_timeout_can_be_disabled(void **state)
     struct fixture fixture;
     fixture_make_default_images(&fixture, SAMPLES);
     struct loader_options options = fixture_loader_options(&fixture, LOADER_IMAGE);
-    const char *rules = "read:hold@2+:shard-000000";
-    struct loader *loader;
     const struct batch *batch;
     struct err err = {0};
     struct watch watch = {.expected = "waiting ", .path = ""};
-    struct log log = {.write = release_when_named, .context = &watch};
-    options.order = ORDER_SEQUENTIAL;
-    options.log = &log;
+    const struct log log = {.write = release_when_named, .context = &watch};
     for (int is_timeout = 0; is_timeout < 2; is_timeout++) {
-        assert_ok(io_fault_open(fixture.folder, NULL, rules, &watch.io, &err), &err);
         watch.line[0] = '\0';
         watch.others = 0;
         watch.expected = is_timeout ? "waiting " : "never said";
-        options.io = watch.io;
         options.stall_report_ns = is_timeout ? 1000000 : UINT64_MAX;
         options.timeout_ns = is_timeout ? UINT64_MAX : 20000000;
-        assert_ok(loader_open(&options, &loader, &err), &err);
+        struct loader *loader = open_held(&fixture, &watch, &log, &options);
         assert_int_equal(loader_next(loader, &batch, &err), is_timeout ? LOADER_BATCH : -ETIMEDOUT);
         assert_int_equal(watch.others, is_timeout ? 0 : 1); /* the line about the timeout */
         loader_close(loader);
