@@ -90,6 +90,19 @@ def _epoch_end(samples: int, batching: Mapping[str, Any]) -> int:
     return -(-samples // step) * step if batching["pad_last"] else samples
 
 
+def _step_end(position: int, samples: int, batching: Mapping[str, Any]) -> int:
+    """The position at which the step that contains a position ends."""
+    step = int(batching["batching.global"])
+    return min((position // step + 1) * step, _epoch_end(samples, batching))
+
+
+def _in_epoch(place: dict[str, int], samples: int, batching: Mapping[str, Any]) -> dict[str, int]:
+    """The place, or the next epoch if it is at the end of one."""
+    if place["position"] < _epoch_end(samples, batching):
+        return place
+    return {**place, "epoch": place["epoch"] + 1, "position": 0}
+
+
 class Loader:
     """Batches of a dataset, as dicts of tensors.
 
@@ -245,16 +258,16 @@ class Loader:
     def _pull(self) -> tuple[dict[str, Any], list[Ref], _Place] | None:
         """The next batch of the extension, what its samples are, and the place after it."""
         current = self._rest or self._loader
-        result = current.next()
-        if result is None:
+        fields = current.next()
+        if fields is None:
             return None
-        keys, refs = current.keys(), current.refs()
+        keys = current.keys()
+        refs = [] if self._mapper is None else current.refs()
         if self._rest is not None:
             self._rest_batches -= 1
             if self._rest_batches == 0:
                 self._rest.close()
                 self._rest = None
-        fields = result[0]
         if self._drops_label:
             fields = {name: field for name, field in fields.items() if name != "label"}
         return self._convert(fields), refs, _Place(self._state_ahead(), keys)
@@ -306,28 +319,26 @@ class Loader:
             raise ValueError("the state is of a version of millrace that shuffles differently")
         begin = {key: state[key] for key in _PLACE_KEYS}
         saved = {key: state[key] for key in _BATCHING_KEYS}
-        rest_options = None
+        rest, rest_batches = None, 0
         if begin["micros_done"]:
-            micros = saved["batching.global"] // saved["batching.micro"] - begin["micros_done"]
-            if micros % self.world_size:
-                raise ValueError(
-                    f"the state is in the middle of a step, of which {micros} micro-batches are "
-                    f"left, and {self.world_size} ranks cannot share them equally: load it on a "
-                    "number of ranks that divides them, or a state of the end of a step"
-                )
-            if saved != self._batching:
-                # the rest of the step as it was begun, what follows with the new sizes
-                step, samples = saved["batching.global"], self._samples
-                epoch_end = _epoch_end(samples, saved)
-                end = min((begin["position"] // step + 1) * step, epoch_end)
-                rest_options = {**begin, **saved, "positions_max": end - begin["position"]}
-                self._rest_batching = saved
+            rest_batches = self._share_rest(begin["micros_done"], saved)
+            if saved != self._batching:  # the rest of the step as it was begun
+                end = _step_end(begin["position"], self._samples, saved)
+                rest = {**begin, **saved, "positions_max": end - begin["position"]}
                 begin |= {"position": end, "micros_done": 0}
-                if end == epoch_end:
-                    begin |= {"epoch": begin["epoch"] + 1, "position": 0}
-        if begin["position"] >= _epoch_end(self._samples, self._batching):
-            begin |= {"epoch": begin["epoch"] + 1, "position": 0}
-        self._open(state, begin, rest_options, micros // self.world_size if rest_options else 0)
+                begin = _in_epoch(begin, self._samples, saved)
+        self._open(state, _in_epoch(begin, self._samples, self._batching), rest, rest_batches)
+
+    def _share_rest(self, micros_done: int, batching: Mapping[str, Any]) -> int:
+        """This rank's batches of what is left of a step."""
+        left = int(batching["batching.global"] // batching["batching.micro"]) - micros_done
+        if left % self.world_size:
+            raise ValueError(
+                f"the state is in the middle of a step, of which {left} micro-batches are left, "
+                f"and {self.world_size} ranks cannot share them equally: load it on a number of "
+                "ranks that divides them, or a state of the end of a step"
+            )
+        return left // self.world_size
 
     def _reopen(self) -> None:
         """Goes back to the place after the last batch that was yielded."""
@@ -353,6 +364,7 @@ class Loader:
             raise
         self.close()
         self._native, self._rest, self._rest_batches = native, rest_of_step, rest_batches
+        self._rest_batching = {key: rest[key] for key in _BATCHING_KEYS} if rest else {}
         self._has_failed = False
         self._place = _Place(self._state_ahead(), [])
 
@@ -396,8 +408,8 @@ class Loader:
         names = (*_ORDER_KEYS, *_PLACE_KEYS, *_BATCHING_KEYS)
         peek = _native.Loader({**self._options, **{name: state[name] for name in names}}, _log)
         try:
-            result = peek.next()
-            sheet = contact_sheet(result[0], peek.keys(), self.classes) if result else ""
+            fields = peek.next()
+            sheet = contact_sheet(fields, peek.keys(), self.classes) if fields else ""
         finally:
             peek.close()
         return text + sheet

@@ -16,7 +16,7 @@
 /* How often a wait looks for signals. */
 enum { SIGNAL_POLL_NS = 50 * 1000 * 1000 };
 
-/* A line of the loader's log that Python has not got yet. */
+/* A line of the loader's log that Python has not received yet. */
 struct log_entry {
     struct log_entry *next;
     enum log_level level;
@@ -298,9 +298,7 @@ static PyObject *create_batch(struct loader_object *self, const struct batch *ba
         Py_DECREF(fields);
         return PyErr_NoMemory();
     }
-    return Py_BuildValue("(NIIKKO)", fields, batch->items_count, batch->epoch,
-                         (unsigned long long)batch->step, (unsigned long long)batch->micro,
-                         batch->last_of_step ? Py_True : Py_False);
+    return fields;
 }
 
 static PyObject *loader_next_method(PyObject *object, PyObject *args)

@@ -3,13 +3,12 @@
  *
  *     Loader(options, log)      options: a dict (options.h); log(level, line) is called for each
  *                               line of the loader's log, on the thread that calls
- *     next()                    None at the end, or (fields, items_count, epoch, step, micro,
- *                               last_of_step). fields: {name: Array}, or for a ragged field
- *                               (values, offsets, shapes). Releases the GIL while it waits; a
- *                               signal handler that raises ends the wait, and next() may be called
- *                               again
- *     keys()                    of the last batch's samples, list[str]; positions() their positions
- *                               in the epoch; refs() their (dataset, epoch, sample)
+ *     next()                    None at the end, or the batch's fields: {name: Array}, or for a
+ *                               ragged field (values, offsets, shapes). Releases the GIL while it
+ *                               waits; a signal handler that raises ends the wait, and next() may
+ *                               be called again
+ *     keys()                    of the last batch's samples, list[str]
+ *     refs()                    their (dataset, epoch, sample)
  *     cursor()                  dict: just past the last batch (loader_cursor_in_step)
  *     shape(), stats()          dict
  *     classes()                 list[str], or None

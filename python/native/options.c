@@ -4,11 +4,12 @@
 #include "python/native/options.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { TEXT, BOOL, U32, U64, UINT, DOUBLE, DOUBLES, NAME };
+enum kind { TEXT, BOOL, U32, U64, DOUBLE, DOUBLES, NAME, DTYPE };
 
 /* A member of a struct. */
 struct member {
@@ -45,14 +46,25 @@ static const char *const bad_names[] = {[LOADER_BAD_STOP] = "stop",
                                         NULL};
 static const char *const keep_names[] = {
     [LOADER_KEEP_ERROR] = "error", [LOADER_KEEP_GROW] = "grow", NULL};
-static const char *const dtype_names[] = {[DTYPE_BOOL] = "bool",       [DTYPE_U8] = "u8",
-                                          [DTYPE_I8] = "i8",           [DTYPE_F8_E5M2] = "f8_e5m2",
-                                          [DTYPE_F8_E4M3] = "f8_e4m3", [DTYPE_I16] = "i16",
-                                          [DTYPE_U16] = "u16",         [DTYPE_F16] = "f16",
-                                          [DTYPE_BF16] = "bf16",       [DTYPE_I32] = "i32",
-                                          [DTYPE_U32] = "u32",         [DTYPE_F32] = "f32",
-                                          [DTYPE_F64] = "f64",         [DTYPE_I64] = "i64",
-                                          [DTYPE_U64] = "u64",         NULL};
+/* The geometry and augmentation of an image, which both structs have as `image`. */
+/* clang-format off */
+#define IMAGE_MEMBERS \
+    {"image.width", U32, AT(image.width), NULL}, \
+    {"image.height", U32, AT(image.height), NULL}, \
+    {"image.crop.kind", NAME, AT(image.crop.kind), crop_names}, \
+    {"image.crop.scale_min", DOUBLE, AT(image.crop.scale_min), NULL}, \
+    {"image.crop.scale_max", DOUBLE, AT(image.crop.scale_max), NULL}, \
+    {"image.crop.ratio_min", DOUBLE, AT(image.crop.ratio_min), NULL}, \
+    {"image.crop.ratio_max", DOUBLE, AT(image.crop.ratio_max), NULL}, \
+    {"image.crop.center_fraction", DOUBLE, AT(image.crop.center_fraction), NULL}, \
+    {"image.crop.flip", BOOL, AT(image.crop.flip), NULL}, \
+    {"image.augment.randaugment_ops", U32, AT(image.augment.randaugment_ops), NULL}, \
+    {"image.augment.randaugment_magnitude", U32, AT(image.augment.randaugment_magnitude), NULL}, \
+    {"image.augment.brightness", DOUBLE, AT(image.augment.brightness), NULL}, \
+    {"image.augment.contrast", DOUBLE, AT(image.augment.contrast), NULL}, \
+    {"image.augment.saturation", DOUBLE, AT(image.augment.saturation), NULL}, \
+    {"image.augment.hue", DOUBLE, AT(image.augment.hue), NULL},
+/* clang-format on */
 
 #define AT(member) offsetof(struct loader_options, member)
 static const struct member option_members[] = {
@@ -85,25 +97,10 @@ static const struct member option_members[] = {
     {"batching.interleaved", BOOL, AT(batching.interleaved), NULL},
     {"decode", NAME, AT(decode), decode_names},
     {"image.field", TEXT, AT(image.field), NULL},
-    {"image.width", U32, AT(image.width), NULL},
-    {"image.height", U32, AT(image.height), NULL},
-    {"image.crop.kind", NAME, AT(image.crop.kind), crop_names},
-    {"image.crop.scale_min", DOUBLE, AT(image.crop.scale_min), NULL},
-    {"image.crop.scale_max", DOUBLE, AT(image.crop.scale_max), NULL},
-    {"image.crop.ratio_min", DOUBLE, AT(image.crop.ratio_min), NULL},
-    {"image.crop.ratio_max", DOUBLE, AT(image.crop.ratio_max), NULL},
-    {"image.crop.center_fraction", DOUBLE, AT(image.crop.center_fraction), NULL},
-    {"image.crop.flip", BOOL, AT(image.crop.flip), NULL},
-    {"image.augment.randaugment_ops", U32, AT(image.augment.randaugment_ops), NULL},
-    {"image.augment.randaugment_magnitude", U32, AT(image.augment.randaugment_magnitude), NULL},
-    {"image.augment.brightness", DOUBLE, AT(image.augment.brightness), NULL},
-    {"image.augment.contrast", DOUBLE, AT(image.augment.contrast), NULL},
-    {"image.augment.saturation", DOUBLE, AT(image.augment.saturation), NULL},
-    {"image.augment.hue", DOUBLE, AT(image.augment.hue), NULL},
-    {"image.mixup.mixup_alpha", DOUBLE, AT(image.mixup.mixup_alpha), NULL},
+    IMAGE_MEMBERS{"image.mixup.mixup_alpha", DOUBLE, AT(image.mixup.mixup_alpha), NULL},
     {"image.mixup.cutmix_alpha", DOUBLE, AT(image.mixup.cutmix_alpha), NULL},
     {"image.normalize.layout", NAME, AT(image.normalize.layout), layout_names},
-    {"image.normalize.dtype", NAME, AT(image.normalize.dtype), dtype_names},
+    {"image.normalize.dtype", DTYPE, AT(image.normalize.dtype), NULL},
     {"image.normalize.channels", U32, AT(image.normalize.channels), NULL},
     {"image.normalize.mean", DOUBLES, AT(image.normalize.mean), NULL},
     {"image.normalize.std", DOUBLES, AT(image.normalize.std), NULL},
@@ -111,7 +108,7 @@ static const struct member option_members[] = {
     {"image.label.path", TEXT, AT(image.label.path), NULL},
     {"image.label.map", TEXT, AT(image.label.map), NULL},
     {"image.requires_label", BOOL, AT(image.requires_label), NULL},
-    {"image.label_dtype", NAME, AT(image.label_dtype), dtype_names},
+    {"image.label_dtype", DTYPE, AT(image.label_dtype), NULL},
     {"image.classes", U64, AT(image.classes), NULL},
     {"image.pixels_max", U64, AT(image.pixels_max), NULL},
     {"text.field", TEXT, AT(text.field), NULL},
@@ -121,9 +118,9 @@ static const struct member option_members[] = {
     {"bad_fraction_max", DOUBLE, AT(bad_fraction_max), NULL},
     {"verify", BOOL, AT(verify), NULL},
     {"single_pass", BOOL, AT(single_pass), NULL},
-    {"workers", UINT, AT(workers), NULL},
+    {"workers", U32, AT(workers), NULL},
     {"memory_bytes", U64, AT(memory_bytes), NULL},
-    {"batches_ahead", UINT, AT(batches_ahead), NULL},
+    {"batches_ahead", U32, AT(batches_ahead), NULL},
     {"keep", NAME, AT(keep), keep_names},
     {"timeout_ns", U64, AT(timeout_ns), NULL},
 };
@@ -134,7 +131,7 @@ static const struct member field_members[] = {
     {"name", TEXT, AT(name), NULL},
     {"from", TEXT, AT(from), NULL},
     {"decode", NAME, AT(decode), field_decode_names},
-    {"dtype", NAME, AT(dtype), dtype_names},
+    {"dtype", DTYPE, AT(dtype), NULL},
     {"rank", U32, AT(rank), NULL},
     {"path", TEXT, AT(path), NULL},
     {"map", TEXT, AT(map), NULL},
@@ -150,27 +147,13 @@ static const struct member field_members[] = {
     {"normalized", BOOL, AT(is_normalized), NULL},
     {"visible_min", DOUBLE, AT(visible_min), NULL},
     {"normalize.layout", NAME, AT(normalize.layout), layout_names},
-    {"normalize.dtype", NAME, AT(normalize.dtype), dtype_names},
+    {"normalize.dtype", DTYPE, AT(normalize.dtype), NULL},
     {"normalize.channels", U32, AT(normalize.channels), NULL},
     {"normalize.mean", DOUBLES, AT(normalize.mean), NULL},
     {"normalize.std", DOUBLES, AT(normalize.std), NULL},
-    {"image.width", U32, AT(image.width), NULL},
-    {"image.height", U32, AT(image.height), NULL},
-    {"image.crop.kind", NAME, AT(image.crop.kind), crop_names},
-    {"image.crop.scale_min", DOUBLE, AT(image.crop.scale_min), NULL},
-    {"image.crop.scale_max", DOUBLE, AT(image.crop.scale_max), NULL},
-    {"image.crop.ratio_min", DOUBLE, AT(image.crop.ratio_min), NULL},
-    {"image.crop.ratio_max", DOUBLE, AT(image.crop.ratio_max), NULL},
-    {"image.crop.center_fraction", DOUBLE, AT(image.crop.center_fraction), NULL},
-    {"image.crop.flip", BOOL, AT(image.crop.flip), NULL},
-    {"image.augment.randaugment_ops", U32, AT(image.augment.randaugment_ops), NULL},
-    {"image.augment.randaugment_magnitude", U32, AT(image.augment.randaugment_magnitude), NULL},
-    {"image.augment.brightness", DOUBLE, AT(image.augment.brightness), NULL},
-    {"image.augment.contrast", DOUBLE, AT(image.augment.contrast), NULL},
-    {"image.augment.saturation", DOUBLE, AT(image.augment.saturation), NULL},
-    {"image.augment.hue", DOUBLE, AT(image.augment.hue), NULL},
-};
+    IMAGE_MEMBERS};
 #undef AT
+#undef IMAGE_MEMBERS
 
 /* ---- Values. Return -1 with an exception set. ---- */
 
@@ -223,6 +206,13 @@ static int set_doubles(PyObject *value, double target[3])
     return 0;
 }
 
+static int unknown_name(PyObject *value, const char *example)
+{
+    PyErr_Format(PyExc_ValueError, "%R is none of the possible values, such as '%s'", value,
+                 example);
+    return -1;
+}
+
 static int set_name(PyObject *value, const char *const *names, void *target)
 {
     const char *text;
@@ -233,9 +223,26 @@ static int set_name(PyObject *value, const char *const *names, void *target)
             memcpy(target, &i, sizeof i);
             return 0;
         }
-    PyErr_Format(PyExc_ValueError, "%R is none of the possible values, such as '%s'", value,
-                 names[0]);
-    return -1;
+    return unknown_name(value, names[0]);
+}
+
+/* Names are those of base/dtype.h in lower case. */
+static int set_dtype(PyObject *value, enum dtype *target)
+{
+    const char *text;
+    if (set_text(value, &text))
+        return -1;
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        const char *name = dtype_name((enum dtype)i);
+        size_t at = 0;
+        while (name[at] && tolower((unsigned char)name[at]) == text[at])
+            at++;
+        if (name[at] || text[at])
+            continue;
+        *target = (enum dtype)i;
+        return 0;
+    }
+    return unknown_name(value, "bool");
 }
 
 static int set_member(const struct member *member, PyObject *value, void *target)
@@ -251,10 +258,11 @@ static int set_member(const struct member *member, PyObject *value, void *target
         return set_doubles(value, target);
     case NAME:
         return set_name(value, member->names, target);
+    case DTYPE:
+        return set_dtype(value, target);
     case U64:
         return get_u64(value, UINT64_MAX, target);
     case U32:
-    case UINT:
         if (get_u64(value, UINT32_MAX, &number))
             return -1;
         *(uint32_t *)target = (uint32_t)number;
@@ -267,7 +275,7 @@ static int set_member(const struct member *member, PyObject *value, void *target
     return -1;
 }
 
-static_assert(sizeof(unsigned) == sizeof(uint32_t), "UINT is U32");
+static_assert(sizeof(unsigned) == sizeof(uint32_t), "U32 also of unsigned");
 static_assert(sizeof(enum dtype) == sizeof(int) && sizeof(enum order_kind) == sizeof(int),
               "set_name writes an int");
 

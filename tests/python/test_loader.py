@@ -221,6 +221,21 @@ def test_ranks_that_cannot_share_the_rest_of_a_step(photos):
         open_loader(photos, batch_size=4, global_batch=24, rank=0, world_size=4)
 
 
+def test_a_state_that_fails_to_load_leaves_the_rest_of_a_step(photos):
+    def state_in_mid_step(global_batch):
+        loader = open_loader(photos, batch_size=2, global_batch=global_batch)
+        list(itertools.islice(loader, 2))
+        return loader.state_dict()
+
+    resumed = open_loader(photos, batch_size=4)
+    resumed.load_state_dict(state_in_mid_step(12))
+    with pytest.raises(ValueError, match="epoch"):
+        resumed.load_state_dict(state_in_mid_step(8) | {"epoch": -1})
+    next(iter(resumed))
+    state = resumed.state_dict()
+    assert (state["batching.global"], state["micros_done"]) == (12, 3)
+
+
 def test_sizes_and_tails_may_change_at_any_batch(photos):
     """Each epoch has each sample once, apart from dropped tails, in any walk through it."""
     for seed in range(12):

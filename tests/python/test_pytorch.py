@@ -40,7 +40,7 @@ print(json.dumps([h for _ in range({epochs}) for batch in loader for h in digest
 
 def test_tensors_have_no_copy(photos):
     loader = mr.Loader(photos, fields=FIELDS, batch_size=8, seed=7)
-    native = loader._loader.next()[0]["image"]
+    native = loader._loader.next()["image"]
     tensor = torch.from_dlpack(native)
     tensor[0, 0, 0, 0] = 77
     assert memoryview(native)[0, 0, 0, 0] == 77
