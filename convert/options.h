@@ -53,8 +53,13 @@ struct convert_string_list {
     size_t count;
 };
 
+struct sample_stream;
+
 struct convert_options {
     const char *source, *target;
+    /* The source, if it is a stream of samples (convert/source/sample_stream.h), which source then
+     * only names; else NULL. */
+    struct sample_stream *stream;
     enum convert_format format;
     uint64_t shard_bytes;   /* 0: 256 MiB */
     uint64_t shard_samples; /* 0: no limit */
@@ -91,7 +96,7 @@ struct convert_options {
     bool resume, force;
     const atomic_int *stop; /* nonzero: stop with -EINTR; may be NULL */
     const struct log *log;
-    /* Called periodically by one thread; may be NULL. */
+    /* Called periodically by one thread; may be NULL. items, bytes: 0 if they are not known. */
     void (*progress)(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                      uint64_t bytes);
     void *progress_context;

@@ -8,6 +8,7 @@
 #include "cli/verbs/verbs.h"
 #include "convert/dataset/dataset.h"
 #include "convert/dataset/export_folder.h"
+#include "convert/source/sample_stream.h"
 #include "convert/source/standard_input.h"
 #include "io/file_util.h"
 #include "io/zstd/frame_writer.h"
@@ -247,9 +248,18 @@ static int print_result(const struct convert_result *result, const char *target,
 static int read_standard_input(struct io *io, struct standard_input *input,
                                struct convert_options *options, struct err *err)
 {
+    char head[SAMPLE_STREAM_MAGIC_BYTES];
+    size_t bytes;
+    int status = standard_input_read(STDIN_FILENO, options->stop, head, sizeof head, &bytes, err);
+    if (!status && bytes == sizeof head && sample_stream_detect(head, bytes))
+        return sample_stream_open(STDIN_FILENO, STDOUT_FILENO, options->stop, &options->stream,
+                                  err);
+    if (status)
+        return status;
     log_line(options->log, LOG_INFO, "copying standard input to a temporary file next to %s",
              options->target);
-    int status = standard_input_copy(input, io, STDIN_FILENO, options->target, options->stop, err);
+    status = standard_input_copy(input, io, head, bytes, STDIN_FILENO, options->target,
+                                 options->stop, err);
     options->source = input->path;
     return status;
 }
@@ -344,6 +354,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = print_result(&result, options.target, options.jpeg == CONVERT_JPEG_REENCODE,
                               &args->common, err);
 out:
+    sample_stream_close(options.stream);
     standard_input_remove(&input);
     io_close(io);
     return status;

@@ -91,7 +91,9 @@ static int find_complete_outputs(struct conversion *conversion, bool *ret_is_com
         for (uint64_t shard = 0; shard < output_shards_count(output); shard++)
             samples += output_shard_at(output, shard)->summary.samples;
     }
-    if (samples != conversion->source->items_count && !conversion->options->skip_errors)
+    if (samples != conversion->source->items_count &&
+        conversion->source->items_count != SOURCE_COUNT_UNKNOWN &&
+        !conversion->options->skip_errors)
         *ret_is_complete = false;
     if (*ret_is_complete)
         log_line(conversion->options->log, LOG_INFO, "%s is already complete",

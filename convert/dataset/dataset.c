@@ -13,6 +13,7 @@
 #include "convert/dataset/dataset_options.h"
 #include "convert/dataset/dataset_target.h"
 #include "convert/dataset/decompressed_io.h"
+#include "convert/source/sample_stream.h"
 #include "image/pipeline/check.h"
 #include "io/file_util.h"
 #include "io/path_within.h"
@@ -31,8 +32,10 @@ static void report_progress(struct conversion *conversion, uint64_t items_done, 
     if (!options->progress || (!is_last && now < conversion->next_progress_ns))
         return;
     conversion->next_progress_ns = now + (uint64_t)PROGRESS_INTERVAL_MS * 1000000;
-    options->progress(options->progress_context, items_done, conversion->source->items_count,
-                      conversion->bytes_done, conversion->source->bytes);
+    uint64_t count = conversion->source->items_count;
+    options->progress(options->progress_context, items_done,
+                      count == SOURCE_COUNT_UNKNOWN ? 0 : count, conversion->bytes_done,
+                      conversion->source->bytes);
 }
 
 static uint64_t count_skipped(const struct conversion *conversion)
@@ -62,7 +65,8 @@ static bool is_fatal(int status)
 static int skip_item(struct conversion *conversion, struct pipeline_item *item, struct err *err)
 {
     const struct convert_options *options = conversion->options;
-    if (!options->skip_errors || is_fatal(item->status) || conversion->source->ops->is_stream) {
+    if (!options->skip_errors || item->is_last || is_fatal(item->status) ||
+        conversion->source->ops->is_stream) {
         if (err)
             *err = item->err;
         return item->status;
@@ -120,7 +124,7 @@ static int check_stop(const struct conversion *conversion, struct err *err)
 
 static int convert_items(struct conversion *conversion, struct err *err)
 {
-    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = conversion->source->items_count;
+    uint64_t next_items[CONVERT_SPLITS_MAX] = {0}, first = UINT64_MAX;
     struct pipeline *pipeline = NULL;
     for (uint32_t i = 0; i < conversion->outputs_count; i++) {
         next_items[i] = conversion->outputs[i].next_item;
@@ -128,7 +132,10 @@ static int convert_items(struct conversion *conversion, struct err *err)
     }
     int status =
         pipeline_open(conversion->source_io, conversion->source, first, next_items, &pipeline, err);
-    for (uint64_t position = first; position < conversion->source->items_count && !status;) {
+    uint64_t position = first;
+    if (!status && conversion->options->stream)
+        status = sample_stream_reply(conversion->options->stream, first, err);
+    while (!status && !pipeline_is_at_end(pipeline)) {
         struct pipeline_item *item;
         status = check_stop(conversion, err);
         if (status || !pipeline_next(pipeline, PROGRESS_INTERVAL_MS, &item)) {
@@ -142,6 +149,10 @@ static int convert_items(struct conversion *conversion, struct err *err)
         }
     }
     pipeline_close(pipeline);
+    if (!status && position == 0)
+        status = err_set(err, -ENODATA, "the stream has no samples");
+    if (!status)
+        conversion->source->items_count = position;
     for (uint32_t i = 0; i < conversion->outputs_count && !status; i++)
         status =
             end_shard(conversion, &conversion->outputs[i], conversion->source->items_count, err);
@@ -344,9 +355,9 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     struct conversion conversion = {.io = io, .source_io = io, .options = &probed};
     bool is_prepared = false, is_complete = false;
     int status = options_check(options, err);
-    if (!status)
+    if (!status && !options->stream)
         status = io_check_disjoint(io, options->source, "SRC", options->target, "DST", err);
-    if (!status)
+    if (!status && !options->stream)
         status = decompress_source(&conversion, &probed, err);
     if (!status)
         status = source_probe(conversion.source_io, &probed, &conversion.ops, err);
@@ -360,6 +371,8 @@ int convert_dataset(struct io *io, const struct convert_options *options,
         is_prepared = true;
         status = convert_items(&conversion, err);
     }
+    if (!status && is_complete && options->stream)
+        status = sample_stream_reply(options->stream, UINT64_MAX, err);
     if (!status && !is_complete)
         status = commit(&conversion, err);
     if (!status)

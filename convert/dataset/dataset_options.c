@@ -60,6 +60,10 @@ int options_check(const struct convert_options *options, struct err *err)
     if (options->format == CONVERT_FORMAT_FOLDER && options->zstd_level > 0)
         return reject(err, "--zstd compresses shards and tars, not folders",
                       "--format shards or tar, or no --zstd");
+    if (options->stream && options->format == CONVERT_FORMAT_FOLDER)
+        return reject(err, "a stream of samples cannot become a folder", "--format shards or tar");
+    if (options->stream && options->errors_max_fraction > 0)
+        return reject(err, "--max-errors cannot be a part of a stream of samples", "a number");
     if (options->format == CONVERT_FORMAT_FOLDER && options->resume) {
         reject(err, "--format folder cannot be resumed", "no --resume");
         err_advise(err, "run the command again without it: it starts over");

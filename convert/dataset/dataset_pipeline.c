@@ -8,7 +8,6 @@
 #include "base/os/thread.h"
 #include "base/os/thread_pool.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,11 +48,13 @@ struct pipeline {
     /* The caller's: items before next_ready are done. Those from next_freed on that it has released
      * are freed together, because it would otherwise wait for the mutex at every item. */
     uint64_t next_delivered, next_ready, released_bytes;
+    uint64_t end_ready; /* the end, once the caller has waited for it; else UINT64_MAX */
     /* Guards the members below and the slots' done. */
     pthread_mutex_t mutex;
     pthread_cond_t claimable; /* a worker can claim a run, or none are left */
     pthread_cond_t item_done; /* the caller's next item is done, or the caller can claim a run */
     uint64_t next_claimed, next_freed, bytes_in_flight;
+    uint64_t end; /* of all items; SOURCE_COUNT_UNKNOWN before the last one has been read */
     unsigned waiting_count; /* workers that wait for claimable */
     bool is_claiming;       /* a thread claims a run */
     bool caller_waits, stop;
@@ -75,7 +76,7 @@ static size_t keep_bytes(const struct pipeline *pipeline)
 
 static bool has_items(const struct pipeline *pipeline)
 {
-    return !pipeline->stop && pipeline->next_claimed < pipeline->source->items_count;
+    return !pipeline->stop && pipeline->next_claimed < pipeline->end;
 }
 
 static struct slot *slot_at(const struct pipeline *pipeline, uint64_t position)
@@ -89,6 +90,7 @@ static uint64_t describe_item(struct pipeline *pipeline, uint64_t position)
     struct pipeline_item *item = &slot_at(pipeline, position)->item;
     source_describe(pipeline->source, position, &item->item);
     item->is_stored = position < pipeline->next_items[item->item.split];
+    item->is_last = false;
     item->status = 0;
     return item->item.bytes;
 }
@@ -98,6 +100,28 @@ static void read_item(struct source_reader *reader, struct pipeline_item *item,
 {
     if (!item->is_stored)
         item->status = item_read(reader, &item->item, sample, &item->err);
+}
+
+/* Describes and reads the next item of a stream, or sets *ret_is_end: after the last item, or an
+ * error, with which the item before the end remains. Returns the item's bytes. */
+static uint64_t next_item(struct pipeline *pipeline, uint64_t position,
+                          struct source_sample *sample, bool *ret_has_item, bool *ret_is_end)
+{
+    struct pipeline_item *item = &slot_at(pipeline, position)->item;
+    str_clear(&sample->data);
+    sample->fields_count = 0;
+    int result =
+        pipeline->source->ops->next(&pipeline->reader, position, &item->item, sample, &item->err);
+    if (result == 1 && str_status(&sample->data))
+        result = err_set(&item->err, -ENOMEM, "out of memory for a sample");
+    *ret_has_item = result != 0;
+    *ret_is_end = result != 1;
+    item->status = result < 0 ? result : 0;
+    item->is_last = result < 0;
+    item->is_stored = result == 1 && position < pipeline->next_items[item->item.split];
+    if (result < 0)
+        item->item.split = 0;
+    return result == 1 ? item->item.bytes : 0;
 }
 
 static void encode_item(struct worker *worker, struct pipeline_item *item,
@@ -131,14 +155,24 @@ static uint64_t claim_run(struct worker *worker, uint64_t *ret_first)
 {
     struct pipeline *pipeline = worker->pipeline;
     uint64_t bytes = 0, count = 0, first = pipeline->next_claimed;
-    uint64_t left = bytes_min(pipeline->source->items_count - first, pipeline->run_items_max);
+    uint64_t left = bytes_min(pipeline->end - first, pipeline->run_items_max);
+    bool is_stream = pipeline->source->ops->next, is_end = false, has_item = true;
     pipeline->is_claiming = true;
     pthread_mutex_unlock(&pipeline->mutex);
-    while (count < left && bytes < RUN_BYTES)
-        bytes += describe_item(pipeline, first + count++);
-    for (uint64_t i = 0; i < count && pipeline->source->ops->is_sequential; i++)
+    while (count < left && bytes < RUN_BYTES && !is_end) {
+        bytes += is_stream ? next_item(pipeline, first + count, &worker->samples[count], &has_item,
+                                       &is_end)
+                           : describe_item(pipeline, first + count);
+        count += has_item;
+    }
+    for (uint64_t i = 0; i < count && pipeline->source->ops->is_sequential && !is_stream; i++)
         read_item(&pipeline->reader, &slot_at(pipeline, first + i)->item, &worker->samples[i]);
     pthread_mutex_lock(&pipeline->mutex);
+    if (is_end) {
+        pipeline->end = first + count;
+        pthread_cond_broadcast(&pipeline->claimable);
+        pthread_cond_signal(&pipeline->item_done);
+    }
     pipeline->next_claimed += count;
     pipeline->bytes_in_flight += bytes;
     pipeline->is_claiming = false;
@@ -242,6 +276,8 @@ int pipeline_open(struct io *io, const struct source *source, uint64_t first,
     pipeline->source = source;
     pipeline->next_claimed = pipeline->next_freed = first;
     pipeline->next_delivered = pipeline->next_ready = first;
+    pipeline->end = source->items_count;
+    pipeline->end_ready = UINT64_MAX;
     for (int split = 0; split < CONVERT_SPLITS_MAX; split++)
         pipeline->next_items[split] = next_items[split];
     unsigned workers =
@@ -280,7 +316,7 @@ static void wait_for_items(struct pipeline *pipeline, int timeout_ms)
                              (long)(until_ns % CLOCK_NS_PER_S)};
     pthread_mutex_lock(&pipeline->mutex);
     int waited = 0;
-    while (!next_ready_slot(pipeline)->done && !waited) {
+    while (!next_ready_slot(pipeline)->done && pipeline->next_ready < pipeline->end && !waited) {
         if (can_claim(pipeline)) {
             process_run(caller);
             waited = clock_now_ns() >= until_ns;
@@ -293,12 +329,18 @@ static void wait_for_items(struct pipeline *pipeline, int timeout_ms)
     uint64_t end = pipeline->next_freed + pipeline->slots_count;
     while (pipeline->next_ready < end && next_ready_slot(pipeline)->done)
         pipeline->next_ready++;
+    if (pipeline->next_ready >= pipeline->end)
+        pipeline->end_ready = pipeline->end;
     pthread_mutex_unlock(&pipeline->mutex);
+}
+
+bool pipeline_is_at_end(const struct pipeline *pipeline)
+{
+    return pipeline->next_delivered >= pipeline->end_ready;
 }
 
 bool pipeline_next(struct pipeline *pipeline, int timeout_ms, struct pipeline_item **ret_item)
 {
-    assert(pipeline->next_delivered < pipeline->source->items_count);
     if (pipeline->next_delivered == pipeline->next_ready)
         wait_for_items(pipeline, timeout_ms);
     if (pipeline->next_delivered == pipeline->next_ready)

@@ -20,12 +20,15 @@
 
 struct dataset_text;
 struct jsonx_writer;
+struct sample_stream;
 
 enum {
     SOURCE_ITEM_BYTES_MAX = 1 << 30, /* limit on an item's size; items are held in memory */
     SOURCE_NO_CLASS = UINT32_MAX,
     SOURCE_HEAD_BYTES = 64 << 10,
 };
+
+#define SOURCE_COUNT_UNKNOWN UINT64_MAX
 
 /* Names in a source, except hidden and ignored ones. */
 struct source_layout {
@@ -55,10 +58,10 @@ struct source {
     /* Those of the options; ops->open may add some. */
     struct index_fields index_fields;
     /* Set by ops->open: */
-    uint64_t items_count;
-    uint64_t bytes;    /* size of all items when listed */
-    uint64_t identity; /* hash of the input's names and sizes */
-    char **classes;    /* in byte order */
+    uint64_t items_count; /* SOURCE_COUNT_UNKNOWN: until the last item has been read */
+    uint64_t bytes;       /* size of all items when listed; 0: not known */
+    uint64_t identity;    /* hash of the input's names and sizes */
+    char **classes;       /* in byte order */
     uint64_t classes_count;
     uint64_t hidden_count, ignored_count;
     bool was_shuffled; /* the source's order is already a random one */
@@ -107,7 +110,8 @@ struct source_ops {
     bool is_sequential;
     bool has_columns; /* the option for columns applies, and those for files do not */
 
-    /* Whether this source can convert the layout. No I/O. The first match in the table wins. */
+    /* Whether this source can convert the layout. No I/O. The first match in the table wins. The
+     * source of streams is not in it. */
     bool (*probe)(const struct source_layout *layout);
     /* Optional: adds the splits that files or arrays state by their names or content, if there are
      * any, to options (source_add_split). No split folders. Blocks. */
@@ -128,6 +132,12 @@ struct source_ops {
     int (*read)(struct source_reader *reader, const struct source_item *item,
                 struct source_sample *sample, struct err *err);
 
+    /* Instead of describe and read, of a sequential source whose items are not known before they
+     * are read: describes and reads the next one, of this position. Returns 1, 0 after the last
+     * item, or -errno, after which nothing can be read. Blocks. */
+    int (*next)(struct source_reader *reader, uint64_t position, struct source_item *item,
+                struct source_sample *sample, struct err *err);
+
     /* Optional: create and free reader->state, which may be NULL in reader_close. */
     int (*reader_open)(struct source_reader *reader, struct err *err);
     void (*reader_close)(struct source_reader *reader);
@@ -138,15 +148,15 @@ struct source_ops {
     void (*fill_text)(const struct source *source, uint32_t split, struct dataset_text *text);
 };
 
-extern const struct source_ops source_archive_ops, source_shards_ops, source_tfrecord_ops,
-    source_mds_ops, source_litdata_ops, source_coco_ops, source_voc_ops, source_yolo_ops,
-    source_table_ops, source_numpy_ops, source_beton_ops, source_idx_ops, source_cifar_ops,
-    source_text_ops, source_tokens_ops, source_classes_ops, source_files_ops;
+extern const struct source_ops source_stream_ops, source_archive_ops, source_shards_ops,
+    source_tfrecord_ops, source_mds_ops, source_litdata_ops, source_coco_ops, source_voc_ops,
+    source_yolo_ops, source_table_ops, source_numpy_ops, source_beton_ops, source_idx_ops,
+    source_cifar_ops, source_text_ops, source_tokens_ops, source_classes_ops, source_files_ops;
 
-/* Chooses the source from the names on the first two levels of options->source. Adds split folders
- * to the options with fraction 0, and sets keep_order for a source that keeps its order. -ENOTSUP
- * names an unsupported format. -EINVAL: the folders are ambiguous, or conflict with the splits in
- * options. */
+/* Chooses the source: options->stream, or from the names on the first two levels of
+ * options->source. Adds split folders to the options with fraction 0, and sets keep_order for a
+ * source that keeps its order. -ENOTSUP names an unsupported format. -EINVAL: the folders are
+ * ambiguous, or conflict with the splits in options. */
 int source_probe(struct io *io, struct convert_options *options, const struct source_ops **ret_ops,
                  struct err *err);
 /* Adds a split that the source has, with fraction 0. -EINVAL: too many, or too long a name. */

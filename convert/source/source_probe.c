@@ -447,8 +447,8 @@ static int check_order(const struct probe *probe, const struct source_ops *ops)
 {
     return ops->is_sequential && probe->options->shuffle
                ? reject_folders(probe,
-                                "compressed tars and zips cannot be shuffled: they are read "
-                                "in order",
+                                "compressed tars, zips and streams of samples cannot be "
+                                "shuffled: they are read in order",
                                 "--order shuffle",
                                 "convert without it, then convert the result with it")
                : 0;
@@ -492,6 +492,18 @@ static int check_tokens(const struct probe *probe, const struct source_ops *ops)
         "another source", options->vocabulary_size ? "remove it" : "add --tokenizer FILE");
 }
 
+static int check_stream(const struct probe *probe)
+{
+    const struct convert_options *options = probe->options;
+    if (!options->stream ||
+        (!options->tokenizer && options->fields.count == 0 && options->ignore_globs.count == 0))
+        return 0;
+    err_set(probe->err, -EINVAL,
+            "--tokenizer, --fields and --ignore are not for streams of samples");
+    err_advise(probe->err, "send the samples as they are to be stored");
+    return -EINVAL;
+}
+
 static int choose(const struct probe *probe, const struct source_ops **ret_ops)
 {
     struct folder_summary root = {0};
@@ -526,7 +538,8 @@ int source_probe(struct io *io, struct convert_options *options, const struct so
                  struct err *err)
 {
     const struct probe probe = {io, options, err};
-    int status = choose(&probe, ret_ops);
+    *ret_ops = &source_stream_ops;
+    int status = options->stream ? check_stream(&probe) : choose(&probe, ret_ops);
     if (!status && *ret_ops == &source_archive_ops)
         status = prefer_shards(&probe, ret_ops);
     if (!status && (*ret_ops)->find_splits)

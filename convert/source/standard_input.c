@@ -5,6 +5,7 @@
 
 #include "io/file_util.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -27,18 +28,17 @@ static int begin_copy(struct standard_input *input, const char *target, struct i
     return status;
 }
 
-/* Fills the block, or reads up to the end. *ret_bytes: less than a block only at the end. */
-static int read_block(int fd, const atomic_int *stop, char *block, size_t *ret_bytes,
-                      struct err *err)
+int standard_input_read(int fd, const atomic_int *stop, char *data, size_t bytes_max,
+                        size_t *ret_bytes, struct err *err)
 {
     size_t bytes = 0;
-    while (bytes < BLOCK_BYTES) {
+    while (bytes < bytes_max) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         if (stop && atomic_load(stop))
             return err_set(err, -EINTR, "stopped while standard input was read");
         if (poll(&ready, 1, POLL_MS) == 0)
             continue;
-        ssize_t count = read(fd, block + bytes, BLOCK_BYTES - bytes);
+        ssize_t count = read(fd, data + bytes, bytes_max - bytes);
         if (count == 0)
             break;
         if (count < 0 && errno != EINTR && errno != EAGAIN)
@@ -49,18 +49,22 @@ static int read_block(int fd, const atomic_int *stop, char *block, size_t *ret_b
     return 0;
 }
 
-static int copy_blocks(struct standard_input *input, int fd, const atomic_int *stop,
-                       struct io_file *file, struct err *err)
+static int copy_blocks(struct standard_input *input, const char *head, size_t head_bytes, int fd,
+                       const atomic_int *stop, struct io_file *file, struct err *err)
 {
     struct io_queue *queue = NULL;
     uint64_t offset = 0;
-    size_t bytes = BLOCK_BYTES;
+    size_t bytes = BLOCK_BYTES, begin = head_bytes;
     const char *path = input->io->transactions->staging_path(input->transaction);
     char *block = malloc(BLOCK_BYTES);
     int status = block ? input->io->ops->queue_open(input->io, 1, &queue, err)
                        : err_set(err, -ENOMEM, "out of memory for standard input");
+    if (!status)
+        memcpy(block, head, head_bytes);
     while (!status && bytes == BLOCK_BYTES) {
-        status = read_block(fd, stop, block, &bytes, err);
+        status = standard_input_read(fd, stop, block + begin, BLOCK_BYTES - begin, &bytes, err);
+        bytes += begin;
+        begin = 0;
         if (!status && bytes > 0)
             status = io_write_exact(queue, input->io, file, path, offset, block, bytes, err);
         offset += bytes;
@@ -72,14 +76,16 @@ static int copy_blocks(struct standard_input *input, int fd, const atomic_int *s
                   : input->io->transactions->finalize(input->transaction, file, offset, err);
 }
 
-int standard_input_copy(struct standard_input *input, struct io *io, int fd, const char *target,
-                        const atomic_int *stop, struct err *err)
+int standard_input_copy(struct standard_input *input, struct io *io, const char *head,
+                        size_t head_bytes, int fd, const char *target, const atomic_int *stop,
+                        struct err *err)
 {
+    assert(head_bytes < BLOCK_BYTES);
     struct io_file *file;
     input->io = io;
     int status = begin_copy(input, target, &file, err);
     if (!status)
-        status = copy_blocks(input, fd, stop, file, err);
+        status = copy_blocks(input, head, head_bytes, fd, stop, file, err);
     if (!status)
         input->path = io->transactions->staging_path(input->transaction);
     return status;
