@@ -100,6 +100,16 @@ static int end_shard(struct conversion *conversion, struct output *output, uint6
     return status;
 }
 
+/* Other sources continue in the next shard; a sender's mistake would make it one shard per
+ * sample. */
+static void reject_repeated_key(const struct output *output, struct pipeline_item *item)
+{
+    if (item->status || !output->source->ops->next || !output_has_key(output, item->item.key))
+        return;
+    item->status = err_set(&item->err, -EEXIST, "two samples of the stream have the same key");
+    err_at(&item->err, item->item.key, ERR_NO_OFFSET);
+}
+
 static int store_item(struct conversion *conversion, struct pipeline_item *item, uint64_t position,
                       struct err *err)
 {
@@ -107,6 +117,7 @@ static int store_item(struct conversion *conversion, struct pipeline_item *item,
     conversion->bytes_done += item->item.bytes;
     if (item->is_stored)
         return 0;
+    reject_repeated_key(output, item);
     if (item->status)
         return skip_item(conversion, item, err);
     int status = output_is_full(output, item) ? end_shard(conversion, output, position, err) : 0;

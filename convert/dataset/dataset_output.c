@@ -35,6 +35,7 @@ void output_deinit(struct output *output)
     if (output->transaction)
         output->io->transactions->abort(output->transaction);
     str_deinit(&output->shards);
+    name_set_deinit(&output->keys);
 }
 
 int output_begin_replacement(struct output *output, struct err *err)
@@ -131,6 +132,21 @@ int output_find_complete(struct output *output, bool *ret_is_complete, struct er
     return status;
 }
 
+bool output_has_key(const struct output *output, const char *key)
+{
+    uint32_t number;
+    return output->writer && name_set_find(&output->keys, key, strlen(key), &number);
+}
+
+static int add_key(struct output *output, const char *key, struct err *err)
+{
+    uint32_t number;
+    bool is_new;
+    return output->source->ops->is_ordered
+               ? name_set_add(&output->keys, key, strlen(key), &number, &is_new, err)
+               : 0;
+}
+
 bool output_is_full(const struct output *output, const struct pipeline_item *item)
 {
     const struct convert_options *options = output->source->options;
@@ -139,7 +155,7 @@ bool output_is_full(const struct output *output, const struct pipeline_item *ite
         return false;
     uint64_t bytes =
         item->encoded.data.bytes + 2 * TAR_BLOCK_BYTES * (uint64_t)item->encoded.fields_count;
-    return strcmp(output->last_key, item->item.key) == 0 ||
+    return output_has_key(output, item->item.key) ||
            shard_writer_bytes(output->writer) + bytes > limit ||
            (options->shard_samples &&
             shard_writer_samples(output->writer) >= options->shard_samples);
@@ -220,6 +236,8 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
 {
     int status = output->writer ? 0 : begin_shard(output, err);
     if (!status)
+        status = add_key(output, item->item.key, err);
+    if (!status)
         status = shard_writer_begin_sample(output->writer, item->item.key, err);
     for (uint32_t i = 0; i < item->encoded.fields_count && !status; i++) {
         const struct encoded_field *field = &item->encoded.fields[i];
@@ -228,7 +246,6 @@ int output_add(struct output *output, const struct pipeline_item *item, struct e
     }
     if (!status && !is_plain(output))
         status = add_numbers(output, item->encoded.numbers, err);
-    strcpy(output->last_key, item->item.key);
     output->source_bytes += item->item.bytes;
     convert_jpeg_counts_add(&output->jpegs, &item->encoded.jpegs);
     return status;
@@ -242,6 +259,8 @@ int output_end_shard(struct output *output, uint64_t next_item, bool *ret_ended,
         return 0;
     struct shard_writer *writer = output->writer;
     output->writer = NULL;
+    name_set_deinit(&output->keys);
+    output->keys = (struct name_set){0};
     int status = is_plain(output) ? shard_writer_commit_plain(writer, &shard.summary, err)
                                   : shard_writer_commit(writer, &shard.summary, err);
     if (status)

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_CONVERT_DATASET_DATASET_OUTPUT_H
 #define MILLRACE_CONVERT_DATASET_DATASET_OUTPUT_H
 
+#include "base/name_set.h"
 #include "convert/dataset/dataset_pipeline.h"
 #include "convert/jpeg_counts.h"
 #include "shards/dataset/dataset.h"
@@ -32,7 +33,7 @@ struct output {
     struct str shards;                  /* struct output_shard */
     uint32_t fields_count;
     char fields[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX]; /* in byte order */
-    char last_key[SHARD_KEY_BYTES_MAX];                       /* of the open shard; "": none */
+    struct name_set keys; /* of an ordered source's open shard */
     uint64_t next_item, skipped_count, source_bytes;
     struct convert_jpeg_counts jpegs;
 };
@@ -72,8 +73,10 @@ int output_restore(struct output *output, const struct output_shard *shard, stru
 int output_find_complete(struct output *output, bool *ret_is_complete, struct err *err);
 void output_add_field_name(struct output *output, const char *extension);
 
-/* Also true if the item's key is that of the sample before it, because readers would take
- * both for one sample. */
+/* Whether the open shard of an ordered source has a sample with this key. Readers take neighbors
+ * with the same key for one sample, and find only one of two others. */
+bool output_has_key(const struct output *output, const char *key);
+/* Also true if the open shard has the item's key. */
 bool output_is_full(const struct output *output, const struct pipeline_item *item);
 int output_add(struct output *output, const struct pipeline_item *item, struct err *err);
 /* Ends the open shard, if any. next_item: see output_shard. *ret_ended: a shard was open. */

@@ -118,6 +118,11 @@ samples_with_equal_keys_are_not_merged() {
   convert '{1,2}.tar' both
   same "$(keys_of both | wc -l)" 2
   same "$(ls both/*.tar | wc -l)" 2
+  printf 3 >two/l.b
+  tar cf 3.tar -C two k.b l.b
+  convert '3.tar::3.tar' apart # not neighbors
+  same "$(keys_of apart | sort | uniq -c | xargs)" "2 k 2 l"
+  millrace verify apart >/dev/null
   tar cf twice.tar --hard-dereference -C one k.a k.a
   same "$(status_of millrace convert dataset twice.tar none)" 1
   [[ ! -e none ]]
