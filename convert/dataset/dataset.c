@@ -141,11 +141,13 @@ static int convert_items(struct conversion *conversion, struct err *err)
         next_items[i] = conversion->outputs[i].next_item;
         first = next_items[i] < first ? next_items[i] : first;
     }
-    int status =
-        pipeline_open(conversion->source_io, conversion->source, first, next_items, &pipeline, err);
     uint64_t position = first;
-    if (!status && conversion->options->stream)
-        status = sample_stream_reply(conversion->options->stream, first, err);
+    int status = conversion->options->stream
+                     ? sample_stream_reply(conversion->options->stream, first, err)
+                     : 0;
+    if (!status)
+        status = pipeline_open(conversion->source_io, conversion->source, first, next_items,
+                               &pipeline, err);
     while (!status && !pipeline_is_at_end(pipeline)) {
         struct pipeline_item *item;
         status = check_stop(conversion, err);

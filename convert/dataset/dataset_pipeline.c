@@ -102,10 +102,9 @@ static void read_item(struct source_reader *reader, struct pipeline_item *item,
         item->status = item_read(reader, &item->item, sample, &item->err);
 }
 
-/* Describes and reads the next item of a stream, or sets *ret_is_end: after the last item, or an
- * error, with which the item before the end remains. Returns the item's bytes. */
-static uint64_t next_item(struct pipeline *pipeline, uint64_t position,
-                          struct source_sample *sample, bool *ret_has_item, bool *ret_is_end)
+/* Describes and reads the next item of a stream. Returns 1; 0 after the last item; -EAGAIN: none
+ * has arrived yet; or an error, which becomes the last item. */
+static int next_item(struct pipeline *pipeline, uint64_t position, struct source_sample *sample)
 {
     struct pipeline_item *item = &slot_at(pipeline, position)->item;
     str_clear(&sample->data);
@@ -114,14 +113,14 @@ static uint64_t next_item(struct pipeline *pipeline, uint64_t position,
         pipeline->source->ops->next(&pipeline->reader, position, &item->item, sample, &item->err);
     if (result == 1 && str_status(&sample->data))
         result = err_set(&item->err, -ENOMEM, "out of memory for a sample");
-    *ret_has_item = result != 0;
-    *ret_is_end = result != 1;
-    item->status = result < 0 ? result : 0;
-    item->is_last = result < 0;
-    item->is_stored = result == 1 && position < pipeline->next_items[item->item.split];
-    if (result < 0)
+    item->is_last = result < 0 && result != -EAGAIN;
+    item->status = item->is_last ? result : 0;
+    if (item->is_last) {
         item->item.split = 0;
-    return result == 1 ? item->item.bytes : 0;
+        item->item.bytes = 0;
+    }
+    item->is_stored = result == 1 && position < pipeline->next_items[item->item.split];
+    return result;
 }
 
 static void encode_item(struct worker *worker, struct pipeline_item *item,
@@ -130,6 +129,35 @@ static void encode_item(struct worker *worker, struct pipeline_item *item,
     if (!item->is_stored && !item->status)
         item->status =
             item_encode(worker->encoder, &item->item, sample, &item->encoded, &item->err);
+}
+
+/* The items of a run: their number, and their bytes. */
+struct run {
+    uint64_t first, count, bytes;
+    bool is_end; /* no items follow */
+};
+
+static void describe_run(struct pipeline *pipeline, struct run *run, uint64_t count_max)
+{
+    while (run->count < count_max && run->bytes < RUN_BYTES)
+        run->bytes += describe_item(pipeline, run->first + run->count++);
+}
+
+/* Ends with the items that have arrived, so that a sender that pauses delays neither their encoding
+ * nor the report of an error. */
+static void read_stream_run(struct worker *worker, struct run *run, uint64_t count_max)
+{
+    struct pipeline *pipeline = worker->pipeline;
+    int result = 1;
+    while (run->count < count_max && run->bytes < RUN_BYTES && result == 1) {
+        uint64_t position = run->first + run->count;
+        result = next_item(pipeline, position, &worker->samples[run->count]);
+        run->is_end = result != 1 && result != -EAGAIN;
+        if (result == 0 || result == -EAGAIN)
+            continue;
+        run->bytes += slot_at(pipeline, position)->item.item.bytes;
+        run->count++;
+    }
 }
 
 static bool can_claim(const struct pipeline *pipeline)
@@ -149,51 +177,47 @@ static void wake_claimer(struct pipeline *pipeline)
 }
 
 /* Takes the next positions, and reads their items if the source is sequential: only the encoding is
- * then parallel. Requires can_claim and the mutex, which it releases in between. Returns the number
- * of items. */
-static uint64_t claim_run(struct worker *worker, uint64_t *ret_first)
+ * then parallel. Requires can_claim and the mutex, which it releases in between. */
+static void claim_run(struct worker *worker, struct run *ret_run)
 {
     struct pipeline *pipeline = worker->pipeline;
-    uint64_t bytes = 0, count = 0, first = pipeline->next_claimed;
-    uint64_t left = bytes_min(pipeline->end - first, pipeline->run_items_max);
-    bool is_stream = pipeline->source->ops->next, is_end = false, has_item = true;
+    const struct source_ops *ops = pipeline->source->ops;
+    struct run run = {.first = pipeline->next_claimed};
+    uint64_t count_max = bytes_min(pipeline->end - run.first, pipeline->run_items_max);
     pipeline->is_claiming = true;
     pthread_mutex_unlock(&pipeline->mutex);
-    while (count < left && bytes < RUN_BYTES && !is_end) {
-        bytes += is_stream ? next_item(pipeline, first + count, &worker->samples[count], &has_item,
-                                       &is_end)
-                           : describe_item(pipeline, first + count);
-        count += has_item;
-    }
-    for (uint64_t i = 0; i < count && pipeline->source->ops->is_sequential && !is_stream; i++)
-        read_item(&pipeline->reader, &slot_at(pipeline, first + i)->item, &worker->samples[i]);
+    if (ops->next)
+        read_stream_run(worker, &run, count_max);
+    else
+        describe_run(pipeline, &run, count_max);
+    for (uint64_t i = 0; i < run.count && ops->is_sequential && !ops->next; i++)
+        read_item(&pipeline->reader, &slot_at(pipeline, run.first + i)->item, &worker->samples[i]);
     pthread_mutex_lock(&pipeline->mutex);
-    if (is_end) {
-        pipeline->end = first + count;
+    pipeline->next_claimed += run.count;
+    pipeline->bytes_in_flight += run.bytes;
+    pipeline->is_claiming = false;
+    if (run.is_end) {
+        pipeline->end = pipeline->next_claimed;
         pthread_cond_broadcast(&pipeline->claimable);
         pthread_cond_signal(&pipeline->item_done);
     }
-    pipeline->next_claimed += count;
-    pipeline->bytes_in_flight += bytes;
-    pipeline->is_claiming = false;
     wake_claimer(pipeline);
-    *ret_first = first;
-    return count;
+    *ret_run = run;
 }
 
-static void encode_run(struct worker *worker, uint64_t first, uint64_t count)
+static void encode_run(struct worker *worker, const struct run *run)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        encode_item(worker, &slot_at(worker->pipeline, first + i)->item, &worker->samples[i]);
+    for (uint64_t i = 0; i < run->count; i++) {
+        encode_item(worker, &slot_at(worker->pipeline, run->first + i)->item, &worker->samples[i]);
         if (worker->samples[i].data.capacity_bytes > keep_bytes(worker->pipeline))
             str_deinit(&worker->samples[i].data);
     }
 }
 
-static void read_and_encode_run(struct worker *worker, uint64_t first, uint64_t count)
+static void read_and_encode_run(struct worker *worker, const struct run *run)
 {
-    for (uint64_t i = 0; i < count; i++) {
-        struct pipeline_item *item = &slot_at(worker->pipeline, first + i)->item;
+    for (uint64_t i = 0; i < run->count; i++) {
+        struct pipeline_item *item = &slot_at(worker->pipeline, run->first + i)->item;
         read_item(&worker->reader, item, &worker->samples[0]);
         encode_item(worker, item, &worker->samples[0]);
     }
@@ -203,16 +227,17 @@ static void read_and_encode_run(struct worker *worker, uint64_t first, uint64_t 
 static void process_run(struct worker *worker)
 {
     struct pipeline *pipeline = worker->pipeline;
-    uint64_t first, count = claim_run(worker, &first);
+    struct run run;
+    claim_run(worker, &run);
     pthread_mutex_unlock(&pipeline->mutex);
     if (pipeline->source->ops->is_sequential)
-        encode_run(worker, first, count);
+        encode_run(worker, &run);
     else
-        read_and_encode_run(worker, first, count);
+        read_and_encode_run(worker, &run);
     pthread_mutex_lock(&pipeline->mutex);
-    for (uint64_t position = first; position < first + count; position++)
-        slot_at(pipeline, position)->done = true;
-    if (first == pipeline->next_freed && pipeline->caller_waits)
+    for (uint64_t i = 0; i < run.count; i++)
+        slot_at(pipeline, run.first + i)->done = true;
+    if (run.first == pipeline->next_freed && pipeline->caller_waits)
         pthread_cond_signal(&pipeline->item_done);
 }
 

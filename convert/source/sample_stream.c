@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NUMBER_BYTES = 4, BUFFER_BYTES = 1 << 20, POLL_MS = 100 };
+enum { NUMBER_BYTES = 4, BUFFER_BYTES = 1 << 20, POLL_MS = 100, NEXT_POLL_MS = 10 };
 
 static const char magic[SAMPLE_STREAM_MAGIC_BYTES + 1] = "millrace samples 1\n";
 
@@ -68,7 +68,6 @@ static int end_early(const struct sample_stream *stream, struct err *err)
     err_set(err, -EPROTO, "the stream of samples ends early");
     err_expected(err, "a 0 after the last sample");
     err_found(err, "the end after %" PRIu64 " samples", stream->samples_count);
-    err_advise(err, "see why the program that sends them ended");
     return -EPROTO;
 }
 
@@ -184,7 +183,10 @@ int sample_stream_reply(struct sample_stream *stream, uint64_t samples_done, str
 int sample_stream_next(struct sample_stream *stream, char key[SHARD_KEY_BYTES_MAX],
                        struct source_sample *sample, struct err *err)
 {
+    struct pollfd ready = {.fd = stream->input, .events = POLLIN};
     uint32_t bytes;
+    if (stream->at == stream->end && poll(&ready, 1, NEXT_POLL_MS) <= 0)
+        return -EAGAIN;
     int status = read_number(stream, &bytes, err);
     if (status || bytes == 0)
         return status;
@@ -240,18 +242,22 @@ static int check_name(const struct record *record, const char *key, const char *
     char name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX + 1], clean[SHARD_KEY_BYTES_MAX];
     struct member_name split;
     bool is_field = false;
-    if (sample_key_make(key, false, clean) || strcmp(clean, key) != 0) {
+    const char *expected = sample_key_make(key, false, clean);
+    if (!expected && strcmp(clean, key) != 0)
+        expected = "a relative path whose last part has no dot and no space";
+    if (expected) {
         reject(record, "a sample of the stream has a wrong key");
-        err_expected(record->err, "a relative path whose last part has no dot");
+        err_expected(record->err, "%s", expected);
         err_found(record->err, "\"%.200s\"", key);
         return -EPROTO;
     }
     snprintf(name, sizeof name, "%s.%s", key, extension);
     if (member_name_split(name, &split, &is_field, NULL) == 0 && is_field &&
-        strcmp(split.key, key) == 0 && strcmp(split.extension, extension) == 0)
+        !strchr(extension, ' ') && strcmp(split.key, key) == 0 &&
+        strcmp(split.extension, extension) == 0)
         return 0;
     reject(record, "a field of the stream has a wrong name");
-    err_expected(record->err, "a lower-case extension");
+    err_expected(record->err, "a lower-case extension without spaces, and no control characters");
     err_found(record->err, "\"%.60s\" of \"%.140s\"", extension, key);
     return -EPROTO;
 }

@@ -43,7 +43,8 @@ const struct str *sample_stream_header(const struct sample_stream *stream);
 /* Sends the reply. samples_done: UINT64_MAX: complete. -EPIPE: the sender has ended. */
 int sample_stream_reply(struct sample_stream *stream, uint64_t samples_done, struct err *err);
 /* Appends the next sample's fields to sample, which is empty, and sets its key. Returns 1, 0 after
- * the last sample, or -EPROTO: the sender has ended early, or sends no samples; -EINTR. Blocks. */
+ * the last sample, or an error. -EAGAIN: none begins to arrive within 10 ms. -EPROTO: the sender
+ * has ended early, or sends no samples; -EINTR. Blocks. */
 int sample_stream_next(struct sample_stream *stream, char key[SHARD_KEY_BYTES_MAX],
                        struct source_sample *sample, struct err *err);
 

@@ -134,7 +134,8 @@ struct source_ops {
 
     /* Instead of describe and read, of a sequential source whose items are not known before they
      * are read: describes and reads the next one, of this position. Returns 1, 0 after the last
-     * item, or -errno, after which nothing can be read. Blocks. */
+     * item, -EAGAIN if none has begun to arrive for a short time, or an error, after which nothing
+     * can be read. Blocks. */
     int (*next)(struct source_reader *reader, uint64_t position, struct source_item *item,
                 struct source_sample *sample, struct err *err);
 

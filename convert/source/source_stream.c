@@ -15,16 +15,26 @@ struct stream_fields {
     char names[SHARD_FIELDS_MAX][SHARD_EXTENSION_BYTES_MAX];
 };
 
+static int reject_header(const struct source *source, const char *expected, struct err *err)
+{
+    err_set(err, -EPROTO, "the header of the stream of samples is invalid");
+    err_at(err, source->options->source, ERR_NO_OFFSET);
+    err_expected(err, "%s", expected);
+    return -EPROTO;
+}
+
 static int read_classes(const struct json_t *list, struct source *source, struct err *err)
 {
     size_t count = jsonx_count(list);
+    if (list && jsonx_kind(list) != JSON_KIND_ARRAY)
+        return reject_header(source, "an array of texts as \"classes\"", err);
     source->classes = calloc(count + 1, sizeof *source->classes);
     if (!source->classes)
         return err_set(err, -ENOMEM, "out of memory for class names");
     for (size_t i = 0; i < count; i++) {
         const char *name;
         if (jsonx_text(jsonx_at(list, i), &name))
-            return err_set(err, -EPROTO, "a class of the stream of samples is no text");
+            return reject_header(source, "an array of texts as \"classes\"", err);
         source->classes[i] = strdup(name);
         if (!source->classes[i])
             return err_set(err, -ENOMEM, "out of memory for class names");
@@ -37,6 +47,7 @@ static int stream_open(struct io *io, struct source *source, struct err *err)
 {
     const struct str *header = sample_stream_header(source->options->stream);
     struct json_t *root = NULL;
+    const char *identity;
     (void)io;
     source->items_count = SOURCE_COUNT_UNKNOWN;
     source->identity = hash_64(str_text(header), header->bytes);
@@ -45,6 +56,8 @@ static int stream_open(struct io *io, struct source *source, struct err *err)
         return err_set(err, -ENOMEM, "out of memory for a source");
     int status =
         jsonx_parse(str_text(header), header->bytes, source->options->source, 0, &root, err);
+    if (!status && jsonx_text(jsonx_get(root, "identity"), &identity))
+        status = reject_header(source, "a text as \"identity\"", err);
     if (!status)
         status = read_classes(jsonx_get(root, "classes"), source, err);
     jsonx_free(root);
@@ -87,7 +100,9 @@ static int stream_next(struct source_reader *reader, uint64_t position, struct s
     item->number = position;
     item->class_number = SOURCE_NO_CLASS;
     item->split = source_choose_split(options, item->key);
-    item->bytes = sample->data.bytes;
+    item->bytes = 0;
+    for (uint32_t i = 0; i < sample->fields_count; i++)
+        item->bytes += sample->fields[i].bytes;
     int status = add_fields(reader->source->state, sample, err);
     return status ? status : 1;
 }
