@@ -8,6 +8,7 @@
 #include "base/os/dynlib.h"
 #include "comm/comm_mpi.h"
 #include "comm/tcp/comm_tcp.h"
+#include "comm/tcp/tcp_secret.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -303,6 +304,11 @@ static int check_opened(const struct ranks *ranks, const struct comm *comm, stru
     return -EINVAL;
 }
 
+static bool is_stop_set(const void *stop)
+{
+    return atomic_load((const atomic_int *)stop) != 0;
+}
+
 static int open_tcp(const struct ranks *ranks, const atomic_int *stop, struct comm **ret_comm,
                     struct err *err)
 {
@@ -314,7 +320,8 @@ static int open_tcp(const struct ranks *ranks, const atomic_int *stop, struct co
                                                    .token = ranks->rendezvous.token,
                                                    .secret = &secret,
                                                    .timeout_ns = RENDEZVOUS_NS,
-                                                   .stop = stop};
+                                                   .wants_stop = stop ? is_stop_set : NULL,
+                                                   .stop_context = stop};
     if (ranks->ranks > TCP_RANKS_MAX) {
         err_set(err, -EINVAL, "%d ranks are too many for all-to-all connections", ranks->ranks);
         err_expected(err, "at most %d", TCP_RANKS_MAX);

@@ -5,6 +5,7 @@
 
 #include "comm/engine/engine_comm.h"
 #include "comm/tcp/tcp_engine.h"
+#include "comm/tcp/tcp_rendezvous.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -16,7 +16,7 @@
  * TCP_UNEXPECTED_BYTES_MAX.
  *
  * Trust: anyone who can reach a run's ports during the rendezvous and knows the run's token and, if
- * set, secret (tcp_secret.h) can join the run. Nothing is encrypted.
+ * set, secret can join the run. Nothing is encrypted.
  *
  * Threads: one thread at a time per communicator; different communicators concurrently.
  */
@@ -24,10 +24,20 @@
 #define MILLRACE_COMM_TCP_COMM_TCP_H
 
 #include "comm/comm.h"
-#include "comm/tcp/tcp_rendezvous.h"
+#include "comm/tcp/tcp_rendezvous_options.h"
 
-/* Collective, blocks. Returns the errors of tcp_rendezvous, or -ENOMEM. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Collective, blocks. -ETIMEDOUT names the missing ranks, if known; -EINTR: stopped; -ECONNABORTED,
+ * -ECONNREFUSED: a rank has left; -EINVAL: the address is invalid, or the numbers of ranks differ;
+ * -EACCES: the secrets differ; -EADDRINUSE, -ENOMEM or another system error. */
 int comm_tcp_open(const struct tcp_rendezvous_options *options, struct comm **ret_comm,
                   struct err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

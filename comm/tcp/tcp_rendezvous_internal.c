@@ -17,10 +17,14 @@ int tcp_rendezvous_port(const struct tcp_rendezvous_options *options, int i)
                                                              : options->port + i;
 }
 
+static bool is_stop_requested(const struct tcp_rendezvous_options *options)
+{
+    return options->wants_stop && options->wants_stop(options->stop_context);
+}
+
 bool tcp_rendezvous_should_stop(const struct tcp_rendezvous *rendezvous)
 {
-    const atomic_int *stop = rendezvous->options->stop;
-    return clock_now_ns() >= rendezvous->deadline_ns || (stop && atomic_load(stop));
+    return clock_now_ns() >= rendezvous->deadline_ns || is_stop_requested(rendezvous->options);
 }
 
 void tcp_rendezvous_sleep(const struct tcp_rendezvous *rendezvous, uint64_t time_ns)
@@ -50,8 +54,7 @@ static void describe_missing(const struct tcp_rendezvous *rendezvous, struct err
 
 int tcp_rendezvous_stop_error(const struct tcp_rendezvous *rendezvous, struct err *err)
 {
-    const atomic_int *stop = rendezvous->options->stop;
-    if (stop && atomic_load(stop)) {
+    if (is_stop_requested(rendezvous->options)) {
         err_set(err, -EINTR, "rank %d was stopped on request before all ranks had connected",
                 rendezvous->options->rank);
         describe_missing(rendezvous, err);

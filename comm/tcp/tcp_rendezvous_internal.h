@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "comm/tcp/tcp_rendezvous_options.h"
+#include "comm/tcp/tcp_secret.h"
 #include "comm/tcp/tcp_wire.h"
 
 #include <stdbool.h>

@@ -5,8 +5,7 @@
  * role and both hellos. A proof thus cannot be replayed on another connection or in the other
  * direction. Without a secret, the key is empty.
  *
- * Later traffic is neither encrypted nor authenticated. Use a random secret: a received proof
- * allows offline guessing.
+ * Later traffic is neither encrypted nor authenticated.
  *
  * Thread-safe.
  */
@@ -14,20 +13,11 @@
 #define MILLRACE_COMM_TCP_TCP_SECRET_H
 
 #include "base/err.h"
+#include "comm/tcp/tcp_rendezvous_options.h"
 #include "comm/tcp/tcp_wire.h"
-
-#include <stddef.h>
-#include <stdint.h>
-
-enum { TCP_SECRET_BYTES_MIN = 16, TCP_SECRET_BYTES_MAX = 1024 };
 
 #define TCP_SECRET_VARIABLE      "MILLRACE_SECRET"
 #define TCP_SECRET_FILE_VARIABLE "MILLRACE_SECRET_FILE"
-
-struct tcp_secret {
-    uint8_t key[TCP_SECRET_BYTES_MAX];
-    size_t bytes; /* 0: none */
-};
 
 enum tcp_role { TCP_ROLE_INITIATOR, TCP_ROLE_RESPONDER };
 

@@ -34,6 +34,12 @@ static struct rank ranks[RANKS];
 static atomic_int stop;
 static uint64_t run_token; /* separates concurrent instances of this test */
 
+static bool is_stop_set(const void *context)
+{
+    (void)context;
+    return atomic_load(&stop) != 0;
+}
+
 static void *run_rendezvous(void *argument)
 {
     struct rank *rank = argument;
@@ -136,7 +142,7 @@ static void start_rank_with_secret(int rank, int count, uint64_t token, const ch
                                                           .token = token,
                                                           .secret = secret,
                                                           .timeout_ns = timeout_ns,
-                                                          .stop = &stop};
+                                                          .wants_stop = is_stop_set};
     assert_int_equal(thread_start(&ranks[rank].thread, run_rendezvous, &ranks[rank]), 0);
 }
 
