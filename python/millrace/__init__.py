@@ -26,6 +26,7 @@ from .mapping import Map
 from .sampling import Mix, Sample
 
 if TYPE_CHECKING:
+    from .checkpoint import Checkpoint, Checkpointer
     from .pytorch import IterableDataset
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Bool",
     "Boxes",
     "Bytes",
+    "Checkpoint",
+    "Checkpointer",
     "Double",
     "Field",
     "Float",
@@ -56,6 +59,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Names that import PyTorch, when they are first used."""
+    if name in ("Checkpoint", "Checkpointer"):
+        from . import checkpoint
+
+        return getattr(checkpoint, name)
     if name == "IterableDataset":
         from .pytorch import IterableDataset
 

@@ -5,23 +5,17 @@
 
 #include "python/native/array.h"
 #include "python/native/error.h"
+#include "python/native/log_queue.h"
 #include "python/native/options.h"
+#include "python/native/use.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 /* How often a wait looks for signals. */
 enum { SIGNAL_POLL_NS = 50 * 1000 * 1000 };
-
-/* A line of the loader's log that Python has not received yet. */
-struct log_entry {
-    struct log_entry *next;
-    enum log_level level;
-    char line[];
-};
 
 /* A sample of the last batch. */
 struct item {
@@ -30,15 +24,12 @@ struct item {
     uint32_t key_bytes;
 };
 
-/* Used by the thread that has set is_busy while it held the GIL. */
+/* Used by the thread that has acquired `use`. */
 struct loader_object {
-    PyObject_HEAD struct loader *loader; /* NULL: closed */
-    bool is_busy;
-    pid_t pid;
+    PyObject_HEAD struct loader *loader;
+    struct use use;
     uint64_t deadline_ns;
-    struct log log;
-    struct log_entry *log_first, **log_end;
-    PyObject *log_function;
+    struct log_queue log;
     /* Of the last batch. */
     struct item *items;
     char *keys;
@@ -60,74 +51,13 @@ static bool is_poll_due(const void *context)
     return now_ns() >= ((const struct loader_object *)context)->deadline_ns;
 }
 
-/* A line that finds no memory is lost. */
-static void keep_line(void *context, enum log_level level, const char *line)
-{
-    struct loader_object *self = context;
-    size_t bytes = strlen(line) + 1;
-    struct log_entry *entry = malloc(sizeof *entry + bytes);
-    if (!entry)
-        return;
-    entry->next = NULL;
-    entry->level = level;
-    memcpy(entry->line, line, bytes);
-    *self->log_end = entry;
-    self->log_end = &entry->next;
-}
-
-/* ---- Use by one thread. ---- */
-
-static int acquire(struct loader_object *self)
-{
-    const char *problem = NULL;
-    if (self->pid != getpid())
-        problem = "the loader was opened before a fork, which its threads do not survive; open it "
-                  "in this process, or start processes with the method 'spawn'";
-    else if (self->is_busy)
-        problem = "another thread uses the loader";
-    else if (!self->loader)
-        problem = "the loader is closed";
-    if (problem)
-        PyErr_SetString(PyExc_RuntimeError, problem);
-    else
-        self->is_busy = true;
-    return problem ? -1 : 0;
-}
-
-/* Hands the log's lines to Python. An exception that the caller has set stays; those of the log
- * function go to sys.unraisablehook. */
-static void deliver_log(struct loader_object *self)
-{
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    while (self->log_first) {
-        struct log_entry *entry = self->log_first;
-        self->log_first = entry->next;
-        if (!self->log_first)
-            self->log_end = &self->log_first;
-        /* keys in a line may be any bytes, and may be cut */
-        PyObject *line =
-            PyUnicode_DecodeUTF8(entry->line, (Py_ssize_t)strlen(entry->line), "backslashreplace");
-        PyObject *result =
-            line && self->log_function
-                ? PyObject_CallFunction(self->log_function, "iO", (int)entry->level, line)
-                : NULL;
-        if (PyErr_Occurred())
-            PyErr_WriteUnraisable(self->log_function);
-        Py_XDECREF(result);
-        Py_XDECREF(line);
-        free(entry);
-    }
-    PyErr_Restore(type, value, trace);
-}
+/* ---- Life cycle. ---- */
 
 static void release(struct loader_object *self)
 {
-    self->is_busy = false;
-    deliver_log(self);
+    use_release(&self->use);
+    log_queue_deliver(&self->log);
 }
-
-/* ---- Life cycle. ---- */
 
 static PyObject *loader_create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -145,13 +75,11 @@ static PyObject *loader_create(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct options options;
     struct err err = {0};
-    self->pid = getpid();
-    self->log_end = &self->log_first;
-    self->log_function = Py_NewRef(log);
-    self->log = (struct log){keep_line, self, LOG_INFO};
+    self->use = use_begin("loader");
+    log_queue_init(&self->log, log);
     int status = options_parse(dict, &options);
     if (!status) {
-        options.loader.log = &self->log;
+        options.loader.log = &self->log.log;
         options.loader.wants_stop = is_poll_due;
         options.loader.stop_context = self;
         self->deadline_ns = UINT64_MAX;
@@ -162,7 +90,7 @@ static PyObject *loader_create(PyTypeObject *type, PyObject *args, PyObject *kwa
             native_raise(status, &err);
     }
     options_deinit(&options);
-    deliver_log(self);
+    log_queue_deliver(&self->log);
     if (status)
         Py_CLEAR(self);
     return (PyObject *)self;
@@ -172,18 +100,12 @@ static PyObject *loader_close_method(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)(void *)object;
     (void)args;
-    if (!self->loader)
-        Py_RETURN_NONE;
-    if (self->pid == getpid() && self->is_busy) {
-        PyErr_SetString(PyExc_RuntimeError, "another thread uses the loader");
+    int is_due = use_close(&self->use);
+    if (is_due < 0)
         return NULL;
-    }
-    struct loader *loader = self->loader;
-    self->loader = NULL;
-    if (self->pid == getpid()) {
-        self->is_busy = true;
+    if (is_due) {
         Py_BEGIN_ALLOW_THREADS;
-        loader_close(loader);
+        loader_close(self->loader);
         Py_END_ALLOW_THREADS;
         release(self);
     }
@@ -196,18 +118,12 @@ static void loader_dealloc(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     freefunc release_memory = (freefunc)PyType_GetSlot(type, Py_tp_free);
     PyObject_GC_UnTrack(object);
-    /* in a child after fork, the memory is shared with the parent's threads and left alone */
-    if (self->loader && self->pid == getpid()) {
+    if (self->loader && !self->use.is_closed && use_is_own_process(&self->use)) {
         Py_BEGIN_ALLOW_THREADS;
         loader_close(self->loader);
         Py_END_ALLOW_THREADS;
     }
-    while (self->log_first) {
-        struct log_entry *entry = self->log_first;
-        self->log_first = entry->next;
-        free(entry);
-    }
-    Py_CLEAR(self->log_function);
+    log_queue_deinit(&self->log);
     free(self->items);
     free(self->keys);
     release_memory(object);
@@ -216,14 +132,14 @@ static void loader_dealloc(PyObject *object)
 
 static int loader_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    Py_VISIT(((struct loader_object *)(void *)object)->log_function);
+    Py_VISIT(((struct loader_object *)(void *)object)->log.function);
     Py_VISIT(Py_TYPE(object));
     return 0;
 }
 
 static int loader_clear(PyObject *object)
 {
-    Py_CLEAR(((struct loader_object *)(void *)object)->log_function);
+    Py_CLEAR(((struct loader_object *)(void *)object)->log.function);
     return 0;
 }
 
@@ -309,14 +225,14 @@ static PyObject *loader_next_method(PyObject *object, PyObject *args)
     struct err err = {0};
     int status;
     (void)args;
-    if (acquire(self))
+    if (use_acquire(&self->use))
         return NULL;
     do {
         self->deadline_ns = now_ns() + SIGNAL_POLL_NS;
         Py_BEGIN_ALLOW_THREADS;
         status = loader_next(self->loader, &batch, &err);
         Py_END_ALLOW_THREADS;
-        deliver_log(self);
+        log_queue_deliver(&self->log);
     } while (status == -EINTR && PyErr_CheckSignals() == 0);
     if (status == LOADER_BATCH) {
         result = create_batch(self, batch);
@@ -376,7 +292,7 @@ static PyObject *get_cursor(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)(void *)object;
     (void)args;
-    if (acquire(self))
+    if (use_acquire(&self->use))
         return NULL;
     const struct cursor cursor = loader_cursor_in_step(self->loader);
     PyObject *dict = Py_BuildValue(
@@ -397,7 +313,7 @@ static PyObject *get_shape(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)(void *)object;
     (void)args;
-    if (acquire(self))
+    if (use_acquire(&self->use))
         return NULL;
     const struct loader_shape shape = loader_shape(self->loader);
     PyObject *dict = Py_BuildValue(
@@ -415,7 +331,7 @@ static PyObject *get_stats(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)(void *)object;
     (void)args;
-    if (acquire(self))
+    if (use_acquire(&self->use))
         return NULL;
     const struct loader_stats stats = loader_stats(self->loader);
     PyObject *dict = Py_BuildValue(
@@ -436,7 +352,7 @@ static PyObject *get_classes(PyObject *object, PyObject *args)
 {
     struct loader_object *self = (struct loader_object *)(void *)object;
     (void)args;
-    if (acquire(self))
+    if (use_acquire(&self->use))
         return NULL;
     const struct loader_schema *schema = loader_schema(self->loader);
     PyObject *list = schema->classes_count > 0 ? PyList_New((Py_ssize_t)schema->classes_count)

@@ -14,8 +14,7 @@
  *     classes()                 list[str], or None
  *     close()                   arrays stay valid
  *
- * One thread at a time: another one gets a RuntimeError, and so does a child after fork, since
- * threads do not survive it.
+ * One thread at a time, not in a child after fork (use.h).
  */
 #ifndef MILLRACE_PYTHON_LOADER_TYPE_H
 #define MILLRACE_PYTHON_LOADER_TYPE_H

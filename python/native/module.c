@@ -2,16 +2,29 @@
  * module — the extension `millrace._native`.
  */
 #include "python/native/array.h"
+#include "python/native/communicator_type.h"
 #include "python/native/loader_type.h"
+#include "python/native/reader_type.h"
+#include "python/native/saver_type.h"
+
+/* Creates a type and adds it to the module. The reference stays in the state. */
+static int add_type(PyObject *module, PyTypeObject *(*create)(PyObject *module),
+                    PyTypeObject **ret_type)
+{
+    *ret_type = create(module);
+    return *ret_type ? PyModule_AddType(module, *ret_type) : -1;
+}
 
 static int module_exec(PyObject *module)
 {
     struct native_state *state = PyModule_GetState(module);
-    state->array_type = array_type_create(module);
-    state->loader_type = state->array_type ? loader_type_create(module) : NULL;
-    return state->loader_type && PyModule_AddType(module, state->array_type) == 0
-               ? PyModule_AddType(module, state->loader_type)
-               : -1;
+    return add_type(module, array_type_create, &state->array_type) ||
+                   add_type(module, loader_type_create, &state->loader_type) ||
+                   add_type(module, communicator_type_create, &state->communicator_type) ||
+                   add_type(module, saver_type_create, &state->saver_type) ||
+                   add_type(module, reader_type_create, &state->reader_type)
+               ? -1
+               : 0;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)
@@ -19,6 +32,9 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     struct native_state *state = PyModule_GetState(module);
     Py_VISIT(state->array_type);
     Py_VISIT(state->loader_type);
+    Py_VISIT(state->communicator_type);
+    Py_VISIT(state->saver_type);
+    Py_VISIT(state->reader_type);
     return 0;
 }
 
@@ -27,6 +43,9 @@ static int module_clear(PyObject *module)
     struct native_state *state = PyModule_GetState(module);
     Py_CLEAR(state->array_type);
     Py_CLEAR(state->loader_type);
+    Py_CLEAR(state->communicator_type);
+    Py_CLEAR(state->saver_type);
+    Py_CLEAR(state->reader_type);
     return 0;
 }
 

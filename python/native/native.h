@@ -6,7 +6,7 @@
  * copies. Python code decides the rest.
  *
  * Threads: a function that may wait releases the GIL. A lock of the library is never held while
- * waiting for the GIL: callbacks of the library run no Python code.
+ * waiting for the GIL: threads of the library run no Python code.
  */
 #ifndef MILLRACE_PYTHON_NATIVE_H
 #define MILLRACE_PYTHON_NATIVE_H
@@ -17,7 +17,7 @@
 
 /* Of the module. Strong references. */
 struct native_state {
-    PyTypeObject *array_type, *loader_type;
+    PyTypeObject *array_type, *loader_type, *communicator_type, *saver_type, *reader_type;
 };
 /* For methods of the module's types. */
 struct native_state *native_state_of(PyTypeObject *type);

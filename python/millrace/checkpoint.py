@@ -1,0 +1,299 @@
+"""Checkpoints that are written while the training goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import torch
+
+from . import _native
+from .checkpoint_state import collect, optimizers_of
+from .communicator import open_communicator
+from .loader import _bytes_of, _log
+from .restore import Restore
+from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, updated_memory
+from .tensor_parts import part_of
+
+_Result = TypeVar("_Result")
+
+
+class Checkpoint(NamedTuple):
+    """What load() has found."""
+
+    step: int
+    extra: Any
+    metrics: dict[str, int | float]
+    path: str
+
+
+class _OpenSaver(NamedTuple):
+    native: _native.Saver
+    signature: list[tuple[Any, ...]]  # of the plan
+    copies: dict[str, Any]
+
+
+class Checkpointer:
+    """Saves a training run in a folder, and loads it on any number of ranks.
+
+    With torch.distributed, all ranks make the same calls. Only hook(), steps() and stats() may be
+    called on some of them.
+
+    folder: holds step-00001000 and so on; created if absent
+    keep_last: how many of the newest steps are kept; 0: all
+    keep_every: steps that are multiples are kept too
+    keep_best: a name in the metrics; the best_count steps with the best value are kept too.
+        best_mode: "min" or "max"; known of losses and accuracies
+    process_group: the ranks that save together; all, if None
+    staging: memory for what an optimizer changes before it is written
+    timeout: in seconds, for ranks that do not answer
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        keep_last: int = 3,
+        keep_every: int = 0,
+        keep_best: str | None = None,
+        best_mode: Literal["min", "max"] | None = None,
+        best_count: int = 1,
+        process_group: Any = None,
+        staging: int | str = "64MiB",
+        timeout: float = 600.0,
+    ) -> None:
+        self._folder = os.fspath(folder)
+        self._options = {
+            "folder": self._folder,
+            "groups": GROUPS_COUNT,
+            "staging_bytes": _bytes_of(staging),
+            "keep_last": keep_last,
+            "keep_every": keep_every,
+            "best_metric": keep_best,
+            "best_mode": best_mode,
+            "best_count": best_count,
+            "numerics_id": f"torch {torch.__version__}",
+        }
+        self._group = process_group
+        self._saver: _OpenSaver | None = None
+        self._hooked: list[Any] = []
+        self._handles: list[Any] = []
+        self._communicator = open_communicator(process_group, timeout)
+        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+        self._rank = torch.distributed.get_rank(process_group) if distributed else 0
+        self._ranks = torch.distributed.get_world_size(process_group) if distributed else 1
+
+    # ---- Saving. ----
+
+    def hook(self, optimizer: Any) -> None:
+        """Lets saves read the parameters and the state of this optimizer while the training goes
+        on: its step() first copies what is not written yet. Nothing but its step() may change
+        them; without the hook, save() copies them.
+        """
+        self._handles.append(optimizer.register_step_pre_hook(self._before_update))
+        self._hooked.append(optimizer)
+
+    def _before_update(self, *_: Any) -> None:
+        if self._saver is not None:
+            self._saver.native.before_update(GROUP_UPDATED)
+
+    def save(
+        self,
+        step: int,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        loader: Any = None,
+        extra: Any = None,
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begins a save of the present values and returns; a thread writes them. Waits for a
+        previous save, and if that failed, raises its error after it has begun this one.
+
+        model: a module, or a nested dict of tensors and plain values
+        optimizer: an optimizer of the model's parameters, or several, or a nested dict
+        loader: anything with a state_dict() without tensors, such as a millrace.Loader
+        extra: tensors and plain values in dicts, lists and tuples
+        metrics: numbers by name, for keep_best and `millrace ckpt list`
+        """
+        failure = self._finish()
+
+        def prepare() -> tuple[SavePlan, str]:
+            if type(step) is not int or step < 0:
+                raise ValueError(f"step {step!r} is not a number from 0 on")
+            with torch.no_grad():
+                tensors, state = collect(model, optimizer, loader, extra, metrics)
+            plan = SavePlan(
+                [part_of(name, tensors[name]) for name in sorted(tensors)],
+                self._rank,
+                updated_memory([*optimizers_of(optimizer), *self._hooked]),
+                updated_memory(self._hooked),
+            )
+            return plan, json.dumps(state, allow_nan=False)
+
+        plan, state = self._together(prepare)
+        saver = self._saver_for(plan)
+        plan.copy(saver.copies)
+        saver.native.save(step, state)
+        if failure is not None:
+            raise failure
+
+    def _saver_for(self, plan: SavePlan) -> _OpenSaver:
+        """The open saver if it fits on all ranks, else a new one. Collective."""
+        saver = self._saver
+        fits = saver is not None and saver.signature == plan.signature
+        if saver is not None and not self._communicator.any(not fits):
+            return saver
+        self._close_saver()
+        self._check_kinds(plan.kinds)
+        copies = plan.allocate()
+        native = _native.Saver(self._options, plan.items(copies), self._communicator, _log)
+        self._saver = _OpenSaver(native, plan.signature, copies)
+        return self._saver
+
+    def _check_kinds(self, kinds: list[tuple[Any, ...]]) -> None:
+        """Collective. Refuses tensors that are not on all ranks with the same shape."""
+        if self._ranks == 1:
+            return
+        digests: list[Any] = [None] * self._ranks
+        digest = hashlib.sha256(repr(kinds).encode()).digest()
+        torch.distributed.all_gather_object(digests, digest, group=self._group)
+        differing = next((rank for rank, other in enumerate(digests) if other != digests[0]), None)
+        if differing is None:
+            return
+        gathered: list[Any] = [None] * self._ranks
+        torch.distributed.all_gather_object(gathered, kinds, group=self._group)
+        ours, theirs = dict.fromkeys(gathered[0]), dict.fromkeys(gathered[differing])
+        name = next(kind[0] for kind in [*ours, *theirs] if not (kind in ours and kind in theirs))
+        raise ValueError(
+            f"tensor {name!r} is not the same on ranks 0 and {differing}: all ranks must save "
+            "tensors of the same names, types and whole shapes"
+        )
+
+    def _finish(self) -> Exception | None:
+        """Waits for a save in progress. Returns the error of one that failed."""
+        try:
+            if self._saver is not None:
+                self._saver.native.wait()
+        except (OSError, ValueError, MemoryError) as error:
+            return error
+        return None
+
+    def wait(self) -> None:
+        """Until no save is in progress. Raises the error of one that failed."""
+        failure = self._finish()
+        if failure is not None:
+            raise failure
+
+    def stats(self) -> dict[str, Any]:
+        """Counts of the saves since the last one with tensors of other names, shapes or places."""
+        return {} if self._saver is None else self._saver.native.stats()
+
+    def _together(self, prepare: Callable[[], _Result]) -> _Result:
+        """Runs on each rank. If it fails on one of them, all raise an error."""
+        try:
+            result = prepare()
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            self._communicator.agree(text.encode("utf-8", "backslashreplace").decode())
+            raise
+        self._communicator.agree(None)
+        return result
+
+    # ---- Loading. ----
+
+    def load(
+        self,
+        step: int | Literal["latest"] | None = None,
+        *,
+        model: Any = None,
+        optimizer: Any = None,
+        loader: Any = None,
+        extra: Any = None,
+        strict: bool = True,
+    ) -> Checkpoint:
+        """Fills what save() has saved, on any number of ranks. FileNotFoundError: there is no step.
+        Otherwise, errors of names and shapes are raised before anything changes.
+
+        step: None or "latest": the newest one that is complete
+        model, optimizer, loader: as for save(). The tensors of a dict are filled in place, and
+            everything else in it is replaced
+        extra: tensors of this tree are filled in place; others are new, whole, and on the CPU
+        strict: False ignores tensors that only the model or only the checkpoint has
+        """
+        self.wait()
+        path = self._folder
+        if isinstance(step, int):
+            path = os.path.join(path, f"step-{step:08d}")
+        elif step not in (None, "latest"):
+            raise ValueError(f"step {step!r} is neither a number nor 'latest'")
+        reader = _native.Reader(path, self._communicator, _log)
+        try:
+            restore = self._together(
+                lambda: Restore(
+                    reader,
+                    model=model,
+                    optimizer=optimizer,
+                    loader=loader,
+                    extra=extra,
+                    strict=strict,
+                )
+            )
+            reader.load(restore.items, self._communicator)
+            with torch.no_grad():
+                self._together(restore.finish)
+            return Checkpoint(reader.step, restore.extra(), restore.metrics(), reader.path)
+        finally:
+            reader.close()
+
+    def steps(self) -> list[int]:
+        """The complete steps in the folder."""
+        try:
+            return _native.Reader.list_steps(self._folder)
+        except FileNotFoundError:
+            return []
+
+    # ---- Life cycle. ----
+
+    def _close_saver(self) -> None:
+        if self._saver is not None:
+            self._saver.native.close()
+            self._saver = None
+
+    def _release(self) -> None:
+        self._close_saver()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        self._hooked.clear()
+
+    def close(self) -> None:
+        """Waits for a save in progress, and raises its error if it failed. Collective."""
+        failure = self._finish()
+        self._release()
+        self._communicator.close()
+        if failure is not None:
+            raise failure
+
+    def __enter__(self) -> Checkpointer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.close()
+            return
+        self._finish()  # of a failed save, the log has the error
+        self._release()
+        self._communicator.abort()  # the other ranks need not wait for this one
+
+    def __repr__(self) -> str:
+        return f"<millrace.Checkpointer of {self._folder!r}: rank {self._rank} of {self._ranks}>"

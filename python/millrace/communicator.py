@@ -1,0 +1,62 @@
+"""Communication between the ranks of torch.distributed that torch itself does not use, so that
+threads of the library can use it at any time."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from typing import Any
+
+import torch
+
+from . import _native
+
+_SECRET_BYTES = 32
+_PORT_DEFAULT = 29500  # torchrun's
+
+
+def _address_of_this_machine() -> str:
+    """A name or address by which the other ranks reach this machine: MASTER_ADDR if that is this
+    machine, else the address from which it reaches that."""
+    master = os.environ.get("MASTER_ADDR", socket.gethostname())
+    family, _, _, _, place = socket.getaddrinfo(master, 0, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as local:
+        try:
+            local.bind(place)
+            return master
+        except OSError:
+            pass
+    with socket.socket(family, socket.SOCK_DGRAM) as outward:
+        outward.connect((place[0], _PORT_DEFAULT, *place[2:]))  # sends nothing
+        return str(outward.getsockname()[0])
+
+
+def open_communicator(group: Any, timeout: float) -> _native.Communicator:
+    """Of the ranks of a process group (None: all) of torch.distributed, if that is initialized,
+    else of this process alone. Collective."""
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return _native.Communicator()
+    rank, ranks = distributed.get_rank(group), distributed.get_world_size(group)
+    if rank < 0:
+        raise ValueError("this rank is not in the process group")
+    if ranks == 1:
+        return _native.Communicator()
+    first = 0 if group is None else distributed.get_global_rank(group, 0)
+    invitation: list[Any] = [None]
+    if rank == 0:
+        port = int(os.environ.get("MASTER_PORT", _PORT_DEFAULT))
+        token, secret = secrets.randbits(64), secrets.token_bytes(_SECRET_BYTES)
+        invitation = [(_address_of_this_machine(), port, token, secret)]
+    distributed.broadcast_object_list(invitation, src=first, group=group)
+    address, port, token, secret = invitation[0]
+    return _native.Communicator(
+        rank=rank,
+        ranks=ranks,
+        address=address,
+        port=port,
+        token=token,
+        secret=secret,
+        timeout=timeout,
+    )
