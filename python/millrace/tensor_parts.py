@@ -27,6 +27,7 @@ DTYPE_NAMES = {
     torch.uint64: "U64",
 }
 DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+_TYPES = (torch.Tensor, torch.nn.Parameter, DTensor)
 
 
 class Part(NamedTuple):
@@ -56,6 +57,11 @@ class Part(NamedTuple):
 
 def part_of(name: str, tensor: Any) -> Part:
     """Refuses tensors that are no arrays of numbers, by name."""
+    if type(tensor) not in _TYPES or tensor.layout != torch.strided:
+        raise ValueError(
+            f"tensor {name!r} is of type {type(tensor).__name__} and layout {tensor.layout}: only "
+            "dense tensors and DTensors can be saved"
+        )
     if tensor.dtype not in DTYPE_NAMES:
         raise ValueError(f"tensor {name!r}: a checkpoint cannot hold the dtype {tensor.dtype}")
     shape = tuple(tensor.shape)
@@ -84,11 +90,6 @@ def part_of(name: str, tensor: Any) -> Part:
                 for place, placement in zip(coordinate, tensor.placements, strict=True)
                 if placement.is_replicate()
             )
-    if type(local) not in (torch.Tensor, torch.nn.Parameter) or local.layout != torch.strided:
-        raise ValueError(
-            f"tensor {name!r} is of type {type(local).__name__} and layout {local.layout}: only "
-            "dense tensors and DTensors can be saved"
-        )
     if local.device.type == "meta":
         raise ValueError(f"tensor {name!r} is on the device 'meta' and has no values")
     return Part(

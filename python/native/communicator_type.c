@@ -7,8 +7,12 @@
 #include "python/native/error.h"
 #include "python/native/use.h"
 
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define PURPOSE "agreeing on a checkpoint"
+
+enum { ERROR_BYTES_MAX = 512 }; /* of a text that is sent to other ranks, with its NUL */
 
 /* Used by the thread that has acquired `use`. */
 struct communicator_object {
@@ -94,7 +98,7 @@ static PyObject *any_method(PyObject *object, PyObject *flag)
     struct comm *comm = value < 0 ? NULL : communicator_acquire(object);
     if (!comm)
         return NULL;
-    const struct comm_options options = {.purpose = "checkpointing"};
+    const struct comm_options options = {.purpose = PURPOSE};
     struct comm_work work;
     struct err err = {0};
     int status;
@@ -107,22 +111,52 @@ static PyObject *any_method(PyObject *object, PyObject *flag)
     return status ? native_raise(status, &err) : PyBool_FromLong(value != 0);
 }
 
+/* Raises the first text, unless this rank has one. */
+static PyObject *raise_first(const struct comm *comm, char (*texts)[ERROR_BYTES_MAX])
+{
+    int rank = 0;
+    while (rank < comm->ranks && !texts[rank][0])
+        rank++;
+    if (rank == comm->ranks || texts[comm->rank][0])
+        Py_RETURN_NONE;
+    texts[rank][ERROR_BYTES_MAX - 1] = '\0';
+    PyObject *text =
+        PyUnicode_DecodeUTF8(texts[rank], (Py_ssize_t)strlen(texts[rank]), "replace"); /* cut */
+    if (text)
+        PyErr_Format(PyExc_RuntimeError, "rank %d: %U", rank, text);
+    Py_XDECREF(text);
+    return NULL;
+}
+
 static PyObject *agree_method(PyObject *object, PyObject *error)
 {
-    const char *text = error == Py_None ? NULL : PyUnicode_AsUTF8AndSize(error, NULL);
-    struct comm *comm = PyErr_Occurred() ? NULL : communicator_acquire(object);
+    const char *text = error == Py_None ? "" : PyUnicode_AsUTF8AndSize(error, NULL);
+    struct comm *comm = text ? communicator_acquire(object) : NULL;
     if (!comm)
         return NULL;
-    const struct comm_options options = {.purpose = "checkpointing"};
+    const struct comm_options options = {.purpose = PURPOSE};
+    struct comm_work work;
     struct err err = {0};
-    int status = text ? err_set(&err, -EINVAL, "%s", text) : 0;
+    int status;
+    char(*texts)[ERROR_BYTES_MAX] = calloc((size_t)comm->ranks, sizeof *texts);
+    if (!texts) {
+        communicator_release(object);
+        return PyErr_NoMemory();
+    }
+    char *own = texts[comm->rank];
+    memcpy(own, text, strnlen(text, ERROR_BYTES_MAX - 1));
     Py_BEGIN_ALLOW_THREADS;
-    status = comm_agree(comm, status, &options, &err);
+    status = comm->ops->all_gather(comm, own, texts, sizeof *texts, &options, &work, &err);
+    if (!status)
+        status = comm_wait(comm, &work, &err);
     Py_END_ALLOW_THREADS;
+    PyObject *result = status ? native_raise(status, &err) : raise_first(comm, texts);
+    if (status)
+        comm_retain(texts);
+    else
+        free(texts);
     communicator_release(object);
-    if (!status || (text && status == -EINVAL))
-        Py_RETURN_NONE;
-    return native_raise(status, &err);
+    return result;
 }
 
 static void close_comm(struct comm *comm, bool aborts)

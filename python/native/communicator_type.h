@@ -6,8 +6,8 @@
  *                                       collective; timeout in seconds, for all ranks to arrive,
  *                                       and for one that stops answering
  *     any(flag)                         collective: whether the flag is true on any rank
- *     agree(error)                      collective: error is a text, or None; raises the error of
- *                                       the first rank that has one, except on ranks with an error
+ *     agree(error)                      collective: error is a text, or None; if a rank has one,
+ *                                       raises the first as RuntimeError on ranks without
  *     abort()                           ends all calls on all ranks, and closes
  *     close()                           waits a few seconds for the other ranks to close
  *

@@ -20,7 +20,7 @@ def test_pytorch(photos, tmp_path, monkeypatch):
     shutil.copytree(photos, tmp_path / "shards" / "val")
     monkeypatch.chdir(tmp_path)
     code = blocks("docs/howto/pytorch.md")
-    assert len(code) == 5
+    assert len(code) == 7
     names: dict = {}
     for block in code:
         exec(compile(block, "pytorch.md", "exec"), names)
