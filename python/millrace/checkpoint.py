@@ -13,7 +13,7 @@ import torch
 
 from . import _native
 from .checkpoint_state import collect, optimizers_of
-from .communicator import open_communicator
+from .communicator import open_communicator, ranks_of
 from .loader import _bytes_of, _log
 from .restore import Restore
 from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, updated_memory
@@ -66,6 +66,8 @@ class Checkpointer:
         staging: int | str = "64MiB",
         timeout: float = 600.0,
     ) -> None:
+        if min(keep_last, keep_every, best_count) < 0:
+            raise ValueError("keep_last, keep_every and best_count may not be negative")
         self._folder = os.fspath(folder)
         self._options = {
             "folder": self._folder,
@@ -83,9 +85,7 @@ class Checkpointer:
         self._hooked: list[Any] = []
         self._handles: list[Any] = []
         self._communicator = open_communicator(process_group, timeout)
-        distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        self._rank = torch.distributed.get_rank(process_group) if distributed else 0
-        self._ranks = torch.distributed.get_world_size(process_group) if distributed else 1
+        self._rank, self._ranks = ranks_of(process_group)
 
     # ---- Saving. ----
 
@@ -120,11 +120,12 @@ class Checkpointer:
         extra: tensors and plain values in dicts, lists and tuples
         metrics: numbers by name, for keep_best and `millrace ckpt list`
         """
+        self._check_ranks()
         failure = self._finish()
 
         def prepare() -> tuple[SavePlan, str]:
-            if type(step) is not int or step < 0:
-                raise ValueError(f"step {step!r} is not a number from 0 on")
+            if type(step) is not int or not 0 <= step < 1 << 63:
+                raise ValueError(f"step {step!r} is not a number from 0 to 2**63 - 1")
             with torch.no_grad():
                 tensors, state = collect(model, optimizer, loader, extra, metrics)
             plan = SavePlan(
@@ -173,6 +174,13 @@ class Checkpointer:
             f"tensor {name!r} is not the same on ranks 0 and {differing}: all ranks must save "
             "tensors of the same names, types and whole shapes"
         )
+
+    def _check_ranks(self) -> None:
+        if (self._rank, self._ranks) != ranks_of(self._group):
+            raise RuntimeError(
+                f"the Checkpointer was opened for rank {self._rank} of {self._ranks}, before "
+                "torch.distributed was initialized: open it afterwards"
+            )
 
     def _finish(self) -> Exception | None:
         """Waits for a save in progress. Returns the error of one that failed."""
@@ -225,6 +233,7 @@ class Checkpointer:
         extra: tensors of this tree are filled in place; others are new, whole, and on the CPU
         strict: False ignores tensors that only the model or only the checkpoint has
         """
+        self._check_ranks()
         self.wait()
         path = self._folder
         if isinstance(step, int):

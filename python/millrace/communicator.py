@@ -32,15 +32,22 @@ def _address_of_this_machine() -> str:
         return str(outward.getsockname()[0])
 
 
-def open_communicator(group: Any, timeout: float) -> _native.Communicator:
-    """Of the ranks of a process group (None: all) of torch.distributed, if that is initialized,
-    else of this process alone. Collective."""
+def ranks_of(group: Any) -> tuple[int, int]:
+    """This process's rank and the number of ranks in a process group (None: all) of
+    torch.distributed, if that is initialized, else of this process alone."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
-        return _native.Communicator()
+        return 0, 1
     rank, ranks = distributed.get_rank(group), distributed.get_world_size(group)
     if rank < 0:
         raise ValueError("this rank is not in the process group")
+    return rank, ranks
+
+
+def open_communicator(group: Any, timeout: float) -> _native.Communicator:
+    """Of the ranks of ranks_of(). Collective."""
+    distributed = torch.distributed
+    rank, ranks = ranks_of(group)
     if ranks == 1:
         return _native.Communicator()
     first = 0 if group is None else distributed.get_global_rank(group, 0)

@@ -296,6 +296,7 @@ class Opaque:
         ({"metrics": {"loss": "small"}}, r"small"),
         ({"step": -1}, r"step -1"),
         ({"step": 1.0}, r"step 1.0"),
+        ({"step": 1 << 63}, r"step 9223372036854775808"),
     ],
 )
 def test_what_a_checkpoint_does_not_hold(tmp_path, arguments, message):
@@ -338,6 +339,31 @@ def test_what_does_not_fit(tmp_path):
         assert torch.equal(first[0].weight, model[0].weight)
     with pytest.raises(RuntimeError, match="closed"):
         checkpointer.save(2, model=model)
+
+
+def test_a_checkpointer_that_did_not_know_its_ranks(tmp_path, monkeypatch):
+    with mr.Checkpointer(tmp_path) as checkpointer:
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda group: 1)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda group: 2)
+        with pytest.raises(RuntimeError, match="before torch.distributed was initialized"):
+            checkpointer.save(1, model=make_model())
+        with pytest.raises(RuntimeError, match="before torch.distributed was initialized"):
+            checkpointer.load(model=make_model())
+
+
+def test_a_save_at_exit_is_completed(tmp_path):
+    code = """
+import sys, torch
+import millrace as mr
+model = torch.nn.Linear(1024, 1024)
+optimizer = torch.optim.SGD(model.parameters())
+checkpointer = mr.Checkpointer(sys.argv[1])
+checkpointer.hook(optimizer)
+checkpointer.save(1, model=model, optimizer=optimizer)
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+    assert mr.Checkpointer(tmp_path).steps() == [1]
 
 
 def test_damage_is_named(tmp_path):
