@@ -48,7 +48,7 @@ class Checkpointer:
     keep_every: steps that are multiples are kept too
     keep_best: a name in the metrics; the best_count steps with the best value are kept too.
         best_mode: "min" or "max"; known of losses and accuracies
-    process_group: the ranks that save together; all, if None
+    process_group: the ranks that save together; all, if None; this one alone, if False
     staging: memory for what an optimizer changes before it is written
     timeout: in seconds, for ranks that do not answer
     """

@@ -34,9 +34,9 @@ def _address_of_this_machine() -> str:
 
 def ranks_of(group: Any) -> tuple[int, int]:
     """This process's rank and the number of ranks in a process group (None: all) of
-    torch.distributed, if that is initialized, else of this process alone."""
+    torch.distributed, if that is initialized and group is not False, else of this process alone."""
     distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if group is False or not (distributed.is_available() and distributed.is_initialized()):
         return 0, 1
     rank, ranks = distributed.get_rank(group), distributed.get_world_size(group)
     if rank < 0:

@@ -220,18 +220,22 @@ print(json.dumps(fit(max_epochs=2, enable_checkpointing=False)))
     assert sorted(a + b) == sorted(all_pixels(photos, epochs=2))
 
 
-def test_lightning_resumes_in_mid_epoch(photos, tmp_path):
+@pytest.mark.parametrize("plugins", ["[]", "[CheckpointIO()]"])
+def test_lightning_resumes_in_mid_epoch(photos, tmp_path, plugins):
     pytest.importorskip("lightning")
     code = f"""
 from lightning.pytorch.callbacks import ModelCheckpoint
+from millrace.lightning import CheckpointIO
 whole = fit(max_epochs=2, enable_checkpointing=False)
 save = ModelCheckpoint({str(tmp_path)!r}, filename="last", every_n_train_steps=3, save_top_k=1)
-before = fit(max_steps=3, callbacks=[save])
-after = fit({str(tmp_path / "last.ckpt")!r}, max_epochs=2, enable_checkpointing=False)
+before = fit(max_steps=3, callbacks=[save], plugins={plugins})
+last = {str(tmp_path / "last.ckpt")!r}
+after = fit(last, max_epochs=2, enable_checkpointing=False, plugins={plugins})
 print(json.dumps([whole, before + after]))
 """
     for whole, resumed in on_ranks(LIGHTNING + code, photos):
         assert resumed == whole
+    assert (tmp_path / "last.ckpt").is_dir() == (plugins != "[]")
 
 
 def test_accelerate_may_not_divide_the_samples_again(photos):
