@@ -90,6 +90,7 @@ dcp.save({"model": get_model_state_dict(model), "optimizer": optimizer_state},
 with mr.Checkpointer(FOLDER / "ckpt") as checkpointer:
     checkpointer.hook(optimizer)
     checkpointer.save(3, model=model, optimizer=optimizer)
+    assert not checkpointer._saver.copies  # all tensors are read in place
     train(model, optimizer, 2)
 finish(expected)
 """
