@@ -60,8 +60,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Names that import PyTorch, when they are first used."""
     if name in ("Checkpoint", "Checkpointer"):
-        from . import checkpoint
-
+        try:
+            from . import checkpoint
+        except ImportError as error:
+            raise ImportError(f"millrace.{name} needs PyTorch 2.5 or newer") from error
         return getattr(checkpoint, name)
     if name == "IterableDataset":
         from .pytorch import IterableDataset
