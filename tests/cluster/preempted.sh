@@ -18,7 +18,8 @@ done
 [[ $(id -u) == 0 ]] || absent "only root starts a Slurm here"
 
 export PATH=$(dirname "$MILLRACE"):$PATH:/usr/sbin
-export SLURM_DIR=$scratch/slurm SLURM_PORT=$((20000 + $$ % 20000)) SLURM_CPUS=2 SLURM_GRACE=60
+# Two ports below those that the kernel hands out, of which another program may use any.
+export SLURM_DIR=$scratch/slurm SLURM_PORT=$((20000 + 2 * ($$ % 6000))) SLURM_CPUS=2 SLURM_GRACE=60
 chmod 755 "$scratch" # Slurm's daemons must be able to enter it
 trap '"$slurm" stop; rm -rf "$scratch"' EXIT
 SLURM_CONF=$("$slurm" start) || exit 1
