@@ -137,10 +137,14 @@ struct run {
     bool is_end; /* no items follow */
 };
 
-static void describe_run(struct pipeline *pipeline, struct run *run, uint64_t count_max)
+/* Describes the items, and reads them if the source is sequential. */
+static void begin_run(struct worker *worker, struct run *run, uint64_t count_max)
 {
+    struct pipeline *pipeline = worker->pipeline;
     while (run->count < count_max && run->bytes < RUN_BYTES)
         run->bytes += describe_item(pipeline, run->first + run->count++);
+    for (uint64_t i = 0; i < run->count && pipeline->source->ops->is_sequential; i++)
+        read_item(&pipeline->reader, &slot_at(pipeline, run->first + i)->item, &worker->samples[i]);
 }
 
 /* Ends with the items that have arrived, so that a sender that pauses delays neither their encoding
@@ -152,12 +156,12 @@ static void read_stream_run(struct worker *worker, struct run *run, uint64_t cou
     while (run->count < count_max && run->bytes < RUN_BYTES && result == 1) {
         uint64_t position = run->first + run->count;
         result = next_item(pipeline, position, &worker->samples[run->count]);
-        run->is_end = result != 1 && result != -EAGAIN;
         if (result == 0 || result == -EAGAIN)
-            continue;
+            break;
         run->bytes += slot_at(pipeline, position)->item.item.bytes;
         run->count++;
     }
+    run->is_end = result != 1 && result != -EAGAIN;
 }
 
 static bool can_claim(const struct pipeline *pipeline)
@@ -181,17 +185,14 @@ static void wake_claimer(struct pipeline *pipeline)
 static void claim_run(struct worker *worker, struct run *ret_run)
 {
     struct pipeline *pipeline = worker->pipeline;
-    const struct source_ops *ops = pipeline->source->ops;
     struct run run = {.first = pipeline->next_claimed};
     uint64_t count_max = bytes_min(pipeline->end - run.first, pipeline->run_items_max);
     pipeline->is_claiming = true;
     pthread_mutex_unlock(&pipeline->mutex);
-    if (ops->next)
+    if (pipeline->source->ops->next)
         read_stream_run(worker, &run, count_max);
     else
-        describe_run(pipeline, &run, count_max);
-    for (uint64_t i = 0; i < run.count && ops->is_sequential && !ops->next; i++)
-        read_item(&pipeline->reader, &slot_at(pipeline, run.first + i)->item, &worker->samples[i]);
+        begin_run(worker, &run, count_max);
     pthread_mutex_lock(&pipeline->mutex);
     pipeline->next_claimed += run.count;
     pipeline->bytes_in_flight += run.bytes;

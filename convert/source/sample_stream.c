@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "convert/source/sample_key.h"
+#include "convert/source/standard_input.h"
 #include "shards/format/member_name.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { NUMBER_BYTES = 4, BUFFER_BYTES = 1 << 20, POLL_MS = 100, NEXT_POLL_MS = 10 };
+enum { NUMBER_BYTES = 4, BUFFER_BYTES = 1 << 20, NEXT_POLL_MS = 10 };
 
 static const char magic[SAMPLE_STREAM_MAGIC_BYTES + 1] = "millrace samples 1\n";
 
@@ -35,34 +36,6 @@ bool sample_stream_detect(const char *head, size_t bytes)
 
 /* ---- Reading. ---- */
 
-/* Waits for input. -EINTR: stopped. */
-static int wait_for_input(const struct sample_stream *stream, struct err *err)
-{
-    struct pollfd ready = {.fd = stream->input, .events = POLLIN};
-    do {
-        if (stream->stop && atomic_load(stream->stop))
-            return err_set(err, -EINTR, "stopped while samples were read");
-    } while (poll(&ready, 1, POLL_MS) <= 0);
-    return 0;
-}
-
-/* Reads some bytes; 0: none are left. */
-static int read_some(const struct sample_stream *stream, void *data, size_t bytes_max,
-                     size_t *ret_bytes, struct err *err)
-{
-    ssize_t count = -1;
-    while (count < 0) {
-        int status = wait_for_input(stream, err);
-        if (status)
-            return status;
-        count = read(stream->input, data, bytes_max);
-        if (count < 0 && errno != EINTR && errno != EAGAIN)
-            return err_errno(err, -errno, "could not read the stream of samples");
-    }
-    *ret_bytes = (size_t)count;
-    return 0;
-}
-
 static int end_early(const struct sample_stream *stream, struct err *err)
 {
     err_set(err, -EPROTO, "the stream of samples ends early");
@@ -81,7 +54,8 @@ static int read_exactly(struct sample_stream *stream, void *data, size_t bytes, 
         size_t count = 0;
         bool is_large = bytes - done >= BUFFER_BYTES;
         void *target = is_large ? (char *)data + done : stream->buffer;
-        int status = read_some(stream, target, is_large ? bytes - done : BUFFER_BYTES, &count, err);
+        int status = standard_input_read_some(stream->input, stream->stop, target,
+                                              is_large ? bytes - done : BUFFER_BYTES, &count, err);
         if (status)
             return status;
         if (count == 0)

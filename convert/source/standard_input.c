@@ -28,25 +28,35 @@ static int begin_copy(struct standard_input *input, const char *target, struct i
     return status;
 }
 
-int standard_input_read(int fd, const atomic_int *stop, char *data, size_t bytes_max,
-                        size_t *ret_bytes, struct err *err)
+int standard_input_read_some(int fd, const atomic_int *stop, void *data, size_t bytes_max,
+                             size_t *ret_bytes, struct err *err)
 {
-    size_t bytes = 0;
-    while (bytes < bytes_max) {
+    ssize_t count = -1;
+    while (count < 0) {
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         if (stop && atomic_load(stop))
             return err_set(err, -EINTR, "stopped while standard input was read");
-        if (poll(&ready, 1, POLL_MS) == 0)
+        if (poll(&ready, 1, POLL_MS) <= 0)
             continue;
-        ssize_t count = read(fd, data + bytes, bytes_max - bytes);
-        if (count == 0)
-            break;
+        count = read(fd, data, bytes_max);
         if (count < 0 && errno != EINTR && errno != EAGAIN)
             return err_errno(err, -errno, "could not read standard input");
-        bytes += count > 0 ? (size_t)count : 0;
+    }
+    *ret_bytes = (size_t)count;
+    return 0;
+}
+
+int standard_input_read(int fd, const atomic_int *stop, char *data, size_t bytes_max,
+                        size_t *ret_bytes, struct err *err)
+{
+    size_t bytes = 0, count = 1;
+    int status = 0;
+    while (bytes < bytes_max && count > 0 && !status) {
+        status = standard_input_read_some(fd, stop, data + bytes, bytes_max - bytes, &count, err);
+        bytes += status ? 0 : count;
     }
     *ret_bytes = bytes;
-    return 0;
+    return status;
 }
 
 static int copy_blocks(struct standard_input *input, const char *head, size_t head_bytes, int fd,

@@ -16,8 +16,11 @@ struct standard_input {
     const char *path; /* of the copy */
 };
 
-/* Reads so many bytes, or up to the end: *ret_bytes is then less. stop: as in convert_options.
- * -EINTR: stopped. Blocks. */
+/* Waits for some bytes and reads them; 0: none are left. stop: as in convert_options. -EINTR:
+ * stopped. Blocks. */
+int standard_input_read_some(int fd, const atomic_int *stop, void *data, size_t bytes_max,
+                             size_t *ret_bytes, struct err *err);
+/* Reads so many bytes, or up to the end: *ret_bytes is then less. */
 int standard_input_read(int fd, const atomic_int *stop, char *data, size_t bytes_max,
                         size_t *ret_bytes, struct err *err);
 
