@@ -14,9 +14,10 @@ import torch
 from . import _native
 from .checkpoint_state import collect, optimizers_of
 from .communicator import open_communicator, ranks_of
-from .loader import _bytes_of, _log
+from .log import log_line
 from .restore import Restore
 from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, updated_memory
+from .sizes import bytes_of
 from .tensor_parts import part_of
 
 _Result = TypeVar("_Result")
@@ -72,7 +73,7 @@ class Checkpointer:
         self._options = {
             "folder": self._folder,
             "groups": GROUPS_COUNT,
-            "staging_bytes": _bytes_of(staging),
+            "staging_bytes": bytes_of(staging),
             "keep_last": keep_last,
             "keep_every": keep_every,
             "best_metric": keep_best,
@@ -152,7 +153,7 @@ class Checkpointer:
         self._close_saver()
         self._check_kinds(plan.kinds)
         copies = plan.allocate()
-        native = _native.Saver(self._options, plan.items(copies), self._communicator, _log)
+        native = _native.Saver(self._options, plan.items(copies), self._communicator, log_line)
         self._saver = _OpenSaver(native, plan.signature, copies)
         return self._saver
 
@@ -240,7 +241,7 @@ class Checkpointer:
             path = os.path.join(path, f"step-{step:08d}")
         elif step not in (None, "latest"):
             raise ValueError(f"step {step!r} is neither a number nor 'latest'")
-        reader = _native.Reader(path, self._communicator, _log)
+        reader = _native.Reader(path, self._communicator, log_line)
         try:
             restore = self._together(
                 lambda: Restore(

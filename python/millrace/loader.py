@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,12 +12,11 @@ from typing import Any, Literal, NamedTuple
 from . import _native
 from .fields import Field, Image, Label, Windows
 from .frameworks import Framework, converter
+from .log import log_line, logger
 from .mapping import Map, Mapper, Ref
 from .notebook import contact_sheet
 from .sampling import Mix, PathLike, Sample
-
-_logger = logging.getLogger("millrace")
-_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+from .sizes import bytes_of
 
 # Of a state: what determines the order, and where the next batch is.
 _STATE_VERSION = 1
@@ -30,28 +28,12 @@ _STATE_KEYS = (*_ORDER_KEYS, *_PLACE_KEYS, *_BATCHING_KEYS, "fingerprint", "orde
 # Options of the C library that only the loader itself may set.
 _OWN_KEYS = {*_PLACE_KEYS, "set_digest", "sequence_digest", "positions_max", "epochs_max"}
 
-_SIZE_UNITS = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-
 
 class _Place(NamedTuple):
     """Where an iterator continues after a batch, and the keys of the batch's samples."""
 
     state: dict[str, Any]
     keys: list[str]
-
-
-def _log(level: int, line: str) -> None:
-    _logger.log(_LEVELS[level], "%s", line)
-
-
-def _bytes_of(size: int | str) -> int:
-    if isinstance(size, int):
-        return size
-    digits = size.rstrip("KMGiBkmgb ")
-    unit = size[len(digits) :].strip().lower()
-    if not digits.isdigit() or unit not in _SIZE_UNITS:
-        raise ValueError(f"size {size!r} is not like '512MiB' or '4GiB'")
-    return int(digits) * _SIZE_UNITS[unit]
 
 
 def _environment_ranks() -> tuple[int, int]:
@@ -173,7 +155,7 @@ class Loader:
             "batching.interleaved": True,
             "keep": "grow" if keep == "grow" else "error",
             "workers": workers,
-            "memory_bytes": _bytes_of(memory),
+            "memory_bytes": bytes_of(memory),
             "bad_policy": on_error,
         }
         for name in options or {}:
@@ -201,7 +183,7 @@ class Loader:
         shape = self._loader.shape()
         self._samples, self._steps = int(shape["samples"]), int(shape["steps"])
         if self._assumes_ranks and self.world_size > 1 and self.rank == 0:
-            _logger.warning(
+            logger.warning(
                 "%d ranks, as in torch.distributed: each gets its own samples. With tensor, "
                 "context or pipeline parallelism, pass mesh=mesh['dp']",
                 self.world_size,
@@ -356,9 +338,9 @@ class Loader:
         """Replaces the extension's loaders. If that fails, they stay."""
         options = {**self._options, **self._batching, **(begin or {})}
         options |= {key: order[key] for key in _ORDER_KEYS if key in order}
-        native = _native.Loader(options, _log)
+        native = _native.Loader(options, log_line)
         try:
-            rest_of_step = _native.Loader({**options, **rest}, _log) if rest else None
+            rest_of_step = _native.Loader({**options, **rest}, log_line) if rest else None
         except BaseException:
             native.close()
             raise
@@ -406,7 +388,7 @@ class Loader:
             return text
         state = self.state_dict()
         names = (*_ORDER_KEYS, *_PLACE_KEYS, *_BATCHING_KEYS)
-        peek = _native.Loader({**self._options, **{name: state[name] for name in names}}, _log)
+        peek = _native.Loader({**self._options, **{name: state[name] for name in names}}, log_line)
         try:
             fields = peek.next()
             sheet = contact_sheet(fields, peek.keys(), self.classes) if fields else ""
