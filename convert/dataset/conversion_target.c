@@ -172,11 +172,12 @@ int conversion_prepare_target(struct conversion *conversion, bool *ret_is_comple
         status = journal_load(io, target, conversion->identity, conversion->outputs,
                               conversion->outputs_count, err);
     conversion->is_replacement = action == ACTION_REPLACE;
-    if (!status)
-        status = make_folders(conversion, err);
+    /* Before the splits' folders: a target with folders and no journal is not ours. */
     if (!status && action == ACTION_CREATE)
         status = journal_write(io, target, conversion->identity, conversion->outputs,
                                conversion->outputs_count, err);
+    if (!status)
+        status = make_folders(conversion, err);
     if (status && action == ACTION_CREATE && !conversion_check_ownership(conversion, NULL)) {
         for (uint32_t i = 0; i < conversion->outputs_count; i++)
             target_clear_folder(io, conversion->outputs[i].folder, NULL);

@@ -77,6 +77,52 @@ static void a_killed_conversion_resumes_to_the_same_bytes(void **state)
     }
 }
 
+/* Converts in a child process whose file operations follow rules. Returns whether it was killed. */
+static bool convert_is_killed(struct fixture *fixture, const char *rules)
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct io *io;
+        _exit(io_fault_open("file:", NULL, rules, &io, NULL) ||
+              convert_dataset(io, &fixture->options, &fixture->result, NULL));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) ? WTERMSIG(status) == SIGKILL : WEXITSTATUS(status) == 0);
+    return WIFSIGNALED(status);
+}
+
+static void a_conversion_killed_before_any_operation_resumes_to_the_same_bytes(void **state)
+{
+    struct fixture *fixture = *state;
+    static const char *const operations[] = {"folder", "durable", "list", "lock", "stat"};
+    write_classes(fixture, 4);
+    fixture->options.resume = true;
+    for (int splits = 0; splits < 2; splits++) {
+        if (splits)
+            set_train_val_splits(fixture);
+        fixture->options.shard_samples = 5;
+        assert_converts(fixture);
+        copy_target(fixture, splits ? "split" : "plain");
+        for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+            char rules[64];
+            int at = 0;
+            do {
+                assert_int_equal(test_run("rm -rf '%s'", fixture->target), 0);
+                snprintf(rules, sizeof rules, "%s:kill@%d", operations[i], ++at);
+                if (!convert_is_killed(fixture, rules))
+                    break;
+                assert_converts(fixture);
+                assert_target_equals(fixture, splits ? "split" : "plain");
+            } while (true);
+            assert_true(at > 1);
+        }
+        assert_int_equal(test_run("rm -rf '%s'", fixture->target), 0);
+    }
+}
+
 static void kill_self(void *context, uint64_t items_done, uint64_t items, uint64_t bytes_done,
                       uint64_t bytes)
 {
@@ -413,6 +459,7 @@ static void a_stopped_conversion_keeps_complete_shards_and_resumes_only_unchange
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(a_conversion_killed_before_any_operation_resumes_to_the_same_bytes),
         CASE(a_killed_forced_conversion_leaves_the_old_dataset_or_the_new),
         CASE(restarting_an_interrupted_conversion_clears_only_its_splits),
         CASE(a_target_in_use_by_another_conversion_stays_unchanged),
