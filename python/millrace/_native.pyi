@@ -1,7 +1,7 @@
 """The extension over libmillrace. python/native/*.h document it."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 class Array:
     """One array of a batch, in the loader's memory."""
@@ -85,3 +85,12 @@ class Reader:
     def close(self) -> None: ...
     @staticmethod
     def list_steps(folder: str, /) -> list[int]: ...
+
+class ArrowArray(Protocol):
+    def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
+
+Column = list[Any] | tuple[Any, ...] | ArrowArray
+
+def encode_samples(
+    keys: int | Column, fields: Sequence[tuple[str, Column]], begin: int, end: int, /
+) -> bytes: ...

@@ -5,6 +5,7 @@
 #include "python/native/communicator_type.h"
 #include "python/native/loader_type.h"
 #include "python/native/reader_type.h"
+#include "python/native/sample_encoder.h"
 #include "python/native/saver_type.h"
 
 /* Creates a type and adds it to the module. The reference stays in the state. */
@@ -58,10 +59,15 @@ PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void)
 {
+    static PyMethodDef methods[] = {
+        {"encode_samples", encode_samples, METH_VARARGS, NULL},
+        {0},
+    };
     static PyModuleDef_Slot slots[] = {{Py_mod_exec, module_exec}, {0}};
     static struct PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
                                             .m_name = "millrace._native",
                                             .m_size = sizeof(struct native_state),
+                                            .m_methods = methods,
                                             .m_slots = slots,
                                             .m_traverse = module_traverse,
                                             .m_clear = module_clear};
