@@ -111,7 +111,9 @@ class Image(Field):
             **_flatten("augment.", augment),
         }
 
-    def _normalize(self) -> dict[str, Any]:
+    def _mean_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """By channel, of three."""
+
         def by_channel(value: float | Sequence[float], name: str) -> tuple[float, ...]:
             if isinstance(value, (int, float)):
                 return (float(value),) * 3
@@ -119,12 +121,16 @@ class Image(Field):
                 raise ValueError(f"{name} has {len(value)} values for {self.channels} channels")
             return tuple(float(value[i % self.channels]) for i in range(3))
 
+        return by_channel(self.mean, "mean"), by_channel(self.std, "std")
+
+    def _normalize(self) -> dict[str, Any]:
+        mean, std = self._mean_std()
         return {
             "layout": "chw" if self.layout == "chw" else "hwc",
             "dtype": self.dtype,
             "channels": self.channels,
-            "mean": by_channel(self.mean, "mean"),
-            "std": by_channel(self.std, "std"),
+            "mean": mean,
+            "std": std,
         }
 
     def _main_options(self) -> dict[str, Any]:

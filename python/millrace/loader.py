@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from . import _native
+from .device_batches import Uploader, pinned_memory, split_work, torch_device
 from .fields import Field, Image, Label, Windows
 from .frameworks import Framework, converter
 from .log import log_line, logger
@@ -103,6 +104,8 @@ class Loader:
     rank, world_size: those of torch.distributed or torchrun, if neither is given
     mesh: instead of them, the dimension of a DeviceMesh that shares the data
     framework: of the tensors: "torch", "numpy", "jax" or "dlpack"
+    device: of PyTorch's tensors, such as "cuda": they are copied ahead on a CUDA stream of our own,
+        and images become floats there, with the same bits. None: host memory
     keep: what happens if so many tensors are kept that the memory is used up: "copy" each of them,
         let the memory "grow", or raise an "error"
     memory: limit of batches and read-ahead, such as "1GiB"
@@ -126,6 +129,7 @@ class Loader:
         world_size: int | None = None,
         mesh: Any = None,
         framework: Framework = "torch",
+        device: Any = None,
         keep: Literal["copy", "grow", "error"] = "grow",
         workers: int = 0,
         memory: int | str = "1GiB",
@@ -144,16 +148,22 @@ class Loader:
             "drop_last": tail == "drop",
             "pad_last": tail == "pad",
         }
+        place = None if device is None else torch_device(device, framework)
+        decoded, finished = dict(fields), dict[str, Image]()
+        if place and not map:
+            decoded, finished = split_work(fields)
+        copies = keep == "copy" and (place is None or place.type == "cpu")
         self._options: dict[str, Any] = {
             **_dataset_options(dataset),
             **(sample._options() if sample else {}),
-            **_field_options(fields),
+            **_field_options(decoded),
+            **(pinned_memory(place) if place else {}),
             "seed": seed,
             "order": "shuffle" if shuffle else "sequential",
             "batching.rank": self.rank,
             "batching.ranks": self.world_size,
             "batching.interleaved": True,
-            "keep": "grow" if keep == "grow" else "error",
+            "keep": "error" if keep == "error" or copies else "grow",
             "workers": workers,
             "memory_bytes": bytes_of(memory),
             "bad_policy": on_error,
@@ -164,10 +174,11 @@ class Loader:
         self._options |= options or {}
         channels_last = [
             name
-            for name, field in fields.items()
+            for name, field in decoded.items()
             if isinstance(field, Image) and field.layout == "channels_last"
         ]
-        self._convert = converter(framework, keep == "copy", channels_last)
+        self._convert = converter(framework, copies, channels_last)
+        self._uploader: Uploader[_Place] | None = Uploader(place, finished) if place else None
         self._drops_label = "label" not in fields
         if map is not None and not isinstance(map, Map):
             map = Map(map)
@@ -221,6 +232,21 @@ class Loader:
 
     def _next(self) -> tuple[dict[str, Any], _Place] | None:
         """The next batch, and the place after it."""
+        if self._uploader is None:
+            return self._next_on_host()
+        while not self._uploader.is_full:
+            try:
+                following = self._next_on_host()
+            except Exception:
+                if len(self._uploader) == 0:
+                    raise
+                break  # it is raised again after the batches before it
+            if following is None:
+                break
+            self._uploader.put(*following)
+        return self._uploader.take() if len(self._uploader) else None
+
+    def _next_on_host(self) -> tuple[dict[str, Any], _Place] | None:
         if self._mapper is None:
             pulled = self._pull()
             return pulled and (pulled[0], pulled[2])
@@ -404,6 +430,8 @@ class Loader:
         self._rest = self._native = None
         if self._mapper is not None:
             self._mapper.clear()
+        if self._uploader is not None:
+            self._uploader.clear()
 
     def __enter__(self) -> Loader:
         return self

@@ -3,6 +3,8 @@
  */
 #include "python/native/array.h"
 #include "python/native/communicator_type.h"
+#include "python/native/devices.h"
+#include "python/native/image_levels.h"
 #include "python/native/loader_type.h"
 #include "python/native/reader_type.h"
 #include "python/native/sample_encoder.h"
@@ -60,6 +62,8 @@ PyMODINIT_FUNC PyInit__native(void);
 PyMODINIT_FUNC PyInit__native(void)
 {
     static PyMethodDef methods[] = {
+        {"open_device", open_device, METH_O, NULL},
+        {"image_levels", image_levels, METH_VARARGS, NULL},
         {"encode_samples", encode_samples, METH_VARARGS, NULL},
         {0},
     };

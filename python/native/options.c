@@ -3,6 +3,8 @@
  */
 #include "python/native/options.h"
 
+#include "python/native/devices.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stddef.h>
@@ -378,12 +380,19 @@ static int set_mix(struct options *options, PyObject *list)
     return 0;
 }
 
-static int set_list(void *target, const char *key, PyObject *value)
+static int set_device(struct options *options, PyObject *value)
+{
+    const char *name = NULL;
+    return set_text(value, &name) || devices_find(name, &options->loader.device) ? -1 : 0;
+}
+
+static int set_other(void *target, const char *key, PyObject *value)
 {
     struct options *options = target;
-    return strcmp(key, "fields") == 0 ? set_fields(options, value)
-           : strcmp(key, "mix") == 0  ? set_mix(options, value)
-                                      : 1;
+    return strcmp(key, "fields") == 0   ? set_fields(options, value)
+           : strcmp(key, "mix") == 0    ? set_mix(options, value)
+           : strcmp(key, "device") == 0 ? set_device(options, value)
+                                        : 1;
 }
 
 int options_parse(PyObject *dict, struct options *ret_options)
@@ -391,7 +400,7 @@ int options_parse(PyObject *dict, struct options *ret_options)
     *ret_options = (struct options){.loader = loader_options_default()};
     static_assert(offsetof(struct options, loader) == 0, "members are relative to both");
     return set_all(option_members, sizeof option_members / sizeof option_members[0], dict,
-                   ret_options, set_list);
+                   ret_options, set_other);
 }
 
 void options_deinit(struct options *options)

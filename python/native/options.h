@@ -4,7 +4,7 @@
  * Keys are the names of the members, with the names of nested structs before a dot: "seed",
  * "batching.global", "image.crop.kind". Keys that are absent keep their default. Values that are
  * enumerations are texts: {"order": "full"}. "fields" is a list of dicts of struct loader_field,
- * with "name"; "mix" is a list of (path, weight).
+ * with "name"; "mix" is a list of (path, weight); "device" is a name of device_open.
  */
 #ifndef MILLRACE_PYTHON_OPTIONS_H
 #define MILLRACE_PYTHON_OPTIONS_H
