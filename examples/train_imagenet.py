@@ -29,11 +29,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--lr", type=float, default=1.0)
     parser.add_argument("--save-every", type=int, default=500, help="steps")
-    parser.add_argument("--checkpoint", default="last.pt")
+    parser.add_argument("--checkpoints", default="imagenet")
     return parser.parse_args()
 
 
-def open_loader(path: str, image: mr.Image, batch: int, tail: str) -> mr.Loader:
+def open_loader(
+    path: str, image: mr.Image, batch: int, tail: str, device: torch.device
+) -> mr.Loader:
     return mr.Loader(
         path,
         fields={"image": image, "label": mr.Label()},
@@ -41,13 +43,8 @@ def open_loader(path: str, image: mr.Image, batch: int, tail: str) -> mr.Loader:
         global_batch=batch,
         seed=1,
         tail=tail,
+        device=device,
     )
-
-
-def save(path: str, **state: object) -> None:
-    """Writes a checkpoint that is either complete or absent."""
-    torch.save(state, path + ".tmp")
-    os.replace(path + ".tmp", path)
 
 
 def main() -> None:
@@ -56,13 +53,14 @@ def main() -> None:
     dist.init_process_group("nccl" if has_gpu else "gloo")
     rank = dist.get_rank()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if has_gpu else torch.device("cpu")
-    mean = torch.tensor(MEAN, device=device).view(3, 1, 1)
-    std = torch.tensor(STD, device=device).view(3, 1, 1)
+    if has_gpu:
+        torch.cuda.set_device(device)
 
-    crop = mr.Image(args.size, crop="random", flip=True)
-    center = mr.Image(args.size, crop="center", center_fraction=0.875)
-    train = open_loader(f"{args.shards}/train", crop, args.batch, "drop")
-    val = open_loader(f"{args.shards}/val", center, args.batch, "keep")
+    floats = {"dtype": "f32", "mean": MEAN, "std": STD}
+    crop = mr.Image(args.size, crop="random", flip=True, **floats)
+    center = mr.Image(args.size, crop="center", center_fraction=0.875, **floats)
+    train = open_loader(f"{args.shards}/train", crop, args.batch, "drop", device)
+    val = open_loader(f"{args.shards}/val", center, args.batch, "keep", device)
 
     torch.manual_seed(1)
     model = torchvision.models.get_model(args.model, num_classes=len(train.classes))
@@ -73,42 +71,46 @@ def main() -> None:
     )
     steps = args.epochs * len(train)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, total_steps=steps)
-    parts = {"model": model, "optimizer": optimizer, "schedule": schedule, "train": train}
-    if os.path.exists(args.checkpoint):
-        state = torch.load(args.checkpoint, map_location=device)
-        for name, part in parts.items():
-            part.load_state_dict(state[name])
 
     def logits(module: torch.nn.Module, batch: dict) -> torch.Tensor:
-        images = batch["image"].to(device, non_blocking=True)
         with torch.autocast(device.type, torch.bfloat16):
-            return module((images / 255 - mean) / std)
+            return module(batch["image"])
 
-    while train.epoch < args.epochs:
-        epoch = train.epoch
+    def train_epoch() -> None:
         for batch in train:
-            loss = torch.nn.functional.cross_entropy(logits(ddp, batch), batch["label"].to(device))
+            loss = torch.nn.functional.cross_entropy(logits(ddp, batch), batch["label"])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             schedule.step()
             step = schedule.last_epoch
             if step % args.save_every == 0 or step == steps:
+                checkpointer.save(step, **parts, extra=schedule.state_dict())
                 if rank == 0:
-                    save(args.checkpoint, **{key: part.state_dict() for key, part in parts.items()})
                     print(f"step {step}/{steps}  loss {loss.item():.4f}", flush=True)
 
+    @torch.no_grad()
+    def accuracy() -> float:
         model.eval()
         counts = torch.zeros(2, device=device)
-        with torch.no_grad():
-            for batch in val:
-                is_right = logits(model, batch).argmax(1) == batch["label"].to(device)
-                counts += torch.stack([is_right.sum(), torch.tensor(len(is_right), device=device)])
+        for batch in val:
+            is_right = logits(model, batch).argmax(1) == batch["label"]
+            counts += torch.tensor([is_right.sum(), len(is_right)], device=device)
         model.train()
         dist.all_reduce(counts)
-        if rank == 0:
-            print(f"epoch {epoch + 1}  accuracy {counts[0] / counts[1]:.4f}", flush=True)
+        return (counts[0] / counts[1]).item()
 
+    with mr.Checkpointer(args.checkpoints, keep_last=2) as checkpointer:
+        checkpointer.hook(optimizer)
+        parts = {"model": model, "optimizer": optimizer, "loader": train}
+        if checkpointer.steps():
+            schedule.load_state_dict(checkpointer.load(**parts).extra)
+        while train.epoch < args.epochs:
+            epoch = train.epoch
+            train_epoch()
+            result = accuracy()
+            if rank == 0:
+                print(f"epoch {epoch + 1}  accuracy {result:.4f}", flush=True)
     dist.destroy_process_group()
 
 
