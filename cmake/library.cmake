@@ -9,7 +9,7 @@ set(MR_LIBRARY_FOLDERS base device io comm image tokenizer sampler shards loader
 
 # The main headers, and all headers that they include. They are installed in include/millrace, where
 # "io/io.h" becomes <millrace/io/io.h>.
-set(MR_PUBLIC_FACES loader/loader.h ckpt/ckpt.h comm/tcp/comm_tcp.h)
+set(MR_PUBLIC_FACES loader/loader.h loader/sample_reader.h ckpt/ckpt.h comm/tcp/comm_tcp.h)
 set(MR_PUBLIC_HEADERS ${MR_PUBLIC_FACES}
   base/cipher.h base/dtype.h base/err.h base/hash.h base/log.h comm/comm.h comm/tcp/tcp_rendezvous_options.h device/device.h image/augment.h image/crop.h image/mixup.h image/normalize.h image/rect.h io/io.h
   sampler/mix.h sampler/order.h sampler/sampler.h)

@@ -5,18 +5,42 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
+
+int batch_data_alloc(const struct loader *loader, uint64_t bytes, uint8_t **ret_data,
+                     struct err *err)
+{
+    struct device *device = loader->device;
+    void *data = NULL;
+    int status = 0;
+    if (!loader->is_for_samples)
+        status =
+            device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), bytes, &data, err);
+    else if (posix_memalign(&data, RAGGED_ALIGN_BYTES, bytes))
+        status = err_set(err, -ENOMEM, "out of memory for a sample of %" PRIu64 " bytes", bytes);
+    if (!status)
+        *ret_data = data;
+    return status;
+}
+
+void batch_data_free(const struct loader *loader, uint8_t *data, uint64_t bytes)
+{
+    if (loader->is_for_samples)
+        free(data);
+    else
+        loader->device->ops->mem_free(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER), data,
+                                      bytes);
+}
 
 static int open_memory(struct loader *loader, enum batch_memory_kind kind,
                        struct batch_memory **ret_memory, struct err *err)
 {
-    struct device *device = loader->device;
     struct batch_memory *memory = calloc(1, sizeof *memory);
-    void *data = NULL;
+    uint8_t *data = NULL;
     if (!memory)
         return err_set(err, -ENOMEM, "out of memory for a batch");
-    int status = device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                        loader->memories[kind].bytes, &data, err);
+    int status = batch_data_alloc(loader, loader->memories[kind].bytes, &data, err);
     if (status) {
         free(memory);
         return status;
@@ -33,8 +57,7 @@ static void close_memory(struct batch_memory *memory)
     batch_memory_wait(memory, NULL);
     if (memory->last_use)
         device->ops->event_close(device, memory->last_use);
-    device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), memory->data,
-                          loader->memories[memory->kind].bytes);
+    batch_data_free(loader, memory->data, loader->memories[memory->kind].bytes);
     free(memory);
 }
 
@@ -123,8 +146,14 @@ void batch_memory_unref(struct batch_memory *memory)
         ragged_free(memory);
         return;
     }
-    memory->loader->memories[memory->kind].used_count--;
-    put_free(memory);
+    struct batch_memories *memories = &memory->loader->memories[memory->kind];
+    memories->used_count--;
+    if (memory->loader->is_for_samples) {
+        memories->count--;
+        close_memory(memory);
+    } else {
+        put_free(memory);
+    }
 }
 
 int batch_memories_grow(struct loader *loader, struct err *err)

@@ -7,6 +7,9 @@
  * release makes a memory available again, most recently used first, so that little of the budget is
  * touched.
  *
+ * Those of a sample_reader are
+ * freed instead, because callers keep few or all of them.
+ *
  * If the caller keeps so many that none is left for the next micro-batch, loader_next fails, or
  * more are allocated (options.keep).
  *
@@ -52,6 +55,12 @@ struct batch_memories {
     uint32_t used_count;       /* G: with references */
     uint32_t reserved_count;   /* G: for micro-batches that are planned */
 };
+
+/* The data of a memory, aligned to RAGGED_ALIGN_BYTES: pinned, or of a sample_reader from the heap.
+ * bytes: above 0. -ENOMEM. */
+int batch_data_alloc(const struct loader *loader, uint64_t bytes, uint8_t **ret_data,
+                     struct err *err);
+void batch_data_free(const struct loader *loader, uint8_t *data, uint64_t bytes);
 
 /* Allocates memories for so many micro-batches. -ENOMEM. */
 int batch_memories_open(struct loader *loader, const uint64_t bytes[BATCH_MEMORY_KINDS],

@@ -189,21 +189,6 @@ static void *allocate(uint64_t count, uint64_t bytes)
     return calloc(count ? count : 1, bytes ? bytes : 1);
 }
 
-static int allocate_slot(struct loader *loader, struct load_slot *slot, struct err *err)
-{
-    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
-    slot->items = allocate(items, sizeof *slot->items);
-    slot->load_items = allocate(items, sizeof *slot->load_items);
-    slot->pieces = allocate(pieces, sizeof *slot->pieces);
-    slot->bytes =
-        allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
-    slot->places = allocate(items * loader->options.fields_count, sizeof *slot->places);
-    if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes || !slot->places)
-        return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
-                       items);
-    return 0;
-}
-
 static int allocate_reader_lists(struct loader *loader, const struct long_reads_costs *costs)
 {
     struct reader *reader = &loader->reader;
@@ -249,7 +234,7 @@ static int allocate_all(struct loader *loader, uint64_t arena_bytes, uint64_t ra
     if (!status)
         status = ragged_open(loader, ragged_bytes, err);
     for (uint32_t i = 0; !status && i < slots; i++)
-        status = allocate_slot(loader, &loader->slots[i], err);
+        status = slot_open(loader, &loader->slots[i], err);
     return status;
 }
 
@@ -330,6 +315,16 @@ int loader_budget_init(struct loader *loader, struct err *err)
     return allocate_all(loader, arena_bytes, slots * costs.slot_ragged_bytes, &long_reads, err);
 }
 
+int loader_budget_init_for_samples(struct loader *loader, struct err *err)
+{
+    uint64_t batch[BATCH_MEMORY_KINDS];
+    batch_bytes(loader, batch);
+    loader->memory.device = loader->device;
+    loader->memory.limit_bytes = loader->options.memory_bytes;
+    int status = batch_memories_open(loader, batch, 0, err);
+    return status ? status : ragged_open(loader, 0, err);
+}
+
 void loader_budget_free_reads(struct loader *loader)
 {
     struct memory_budget *memory = &loader->memory;
@@ -353,14 +348,8 @@ void loader_budget_free_reads(struct loader *loader)
 void loader_budget_deinit(struct loader *loader)
 {
     loader_budget_free_reads(loader);
-    for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++) {
-        struct load_slot *slot = &loader->slots[i];
-        free(slot->items);
-        free(slot->load_items);
-        free(slot->pieces);
-        free(slot->bytes);
-        free(slot->places);
-    }
+    for (uint32_t i = 0; loader->slots && i < loader->slots_count; i++)
+        slot_close(&loader->slots[i]);
     free(loader->slots);
     free(loader->pool.work);
     free(loader->consumer.quarantine);

@@ -48,8 +48,8 @@ struct load_worker {
     struct image_pipeline **field_pipelines;
     uint8_t *picture; /* a target image, to be mixed or normalized; loader_picture_bytes_max */
     atomic_uint_least64_t jpeg_warnings;
-    struct io_queue *queue;    /* for substitutes; opened on first use */
-    struct view_piece *pieces; /* for a substitute */
+    struct io_queue *queue;    /* of substitutes and sample_reader; opened on first use */
+    struct view_piece *pieces; /* of the item being decoded */
     struct trace_track *track; /* or NULL */
     /* JSON field of the item being decoded, and its text, if it was parsed; else NULL */
     struct json_t *document;
@@ -110,6 +110,9 @@ int item_decode_bytes(const struct loader *loader, struct load_slot *slot, uint3
 /* False if the sample's bytes are bad: -EBADMSG, -ENODATA (truncated file), -ENOTSUP. Other
  * failures end the run, because substituting after a transient error would make runs differ. */
 bool item_failure_is_fatal(int status);
+/* Sets the error of a bad item, whose reason is noted, that nothing replaces. */
+void item_describe_bad(const struct loader *loader, const struct load_slot *slot, uint32_t i,
+                       struct err *err);
 /* Decodes another sample in place of a bad one. */
 int item_substitute(struct load_worker *worker, struct load_slot *slot, uint32_t item,
                     struct err *err);

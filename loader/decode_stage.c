@@ -81,8 +81,8 @@ static void fail_item(struct loader *loader, struct load_slot *slot, uint32_t it
     pthread_mutex_unlock(&loader->mutex);
 }
 
-static void describe_bad_item(const struct loader *loader, const struct load_slot *slot, uint32_t i,
-                              struct err *err)
+void item_describe_bad(const struct loader *loader, const struct load_slot *slot, uint32_t i,
+                       struct err *err)
 {
     const struct load_item *load = &slot->load_items[i];
     const struct batch_item *item = &slot->items[i];
@@ -130,7 +130,7 @@ static void decode_item(struct load_worker *worker, struct load_slot *slot, uint
     }
     switch (loader->options.bad_policy) {
     case LOADER_BAD_STOP:
-        describe_bad_item(loader, slot, i, &err);
+        item_describe_bad(loader, slot, i, &err);
         fail_item(loader, slot, i, &err);
         break;
     case LOADER_BAD_SUBSTITUTE:

@@ -218,9 +218,10 @@ static int open_order(struct loader *loader, struct err *err)
     return status;
 }
 
-static bool is_reading_disabled(const struct loader_options *options)
+/* Whether the loader has no threads and delivers nothing. */
+static bool is_reading_disabled(const struct loader *loader)
 {
-    return options->order_only || options->memory_only;
+    return loader->options.order_only || loader->options.memory_only || loader->is_for_samples;
 }
 
 static int open_stages(struct loader *loader, struct err *err)
@@ -237,8 +238,9 @@ static int open_stages(struct loader *loader, struct err *err)
     if (!status)
         status = decode_pool_open(loader, err);
     if (!status)
-        status = loader_budget_init(loader, err);
-    if (status || is_reading_disabled(&loader->options))
+        status = loader->is_for_samples ? loader_budget_init_for_samples(loader, err)
+                                        : loader_budget_init(loader, err);
+    if (status || is_reading_disabled(loader))
         return status;
     status = decode_pool_start(loader, err);
     return status ? status : reader_open(loader, err);
@@ -261,7 +263,8 @@ static int copy_options(struct loader *loader, const struct loader_options *opti
                : 0;
 }
 
-int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err)
+static int open_loader(const struct loader_options *options, bool is_for_samples,
+                       struct loader **ret_loader, struct err *err)
 {
     int status = check_options(options, err);
     if (status)
@@ -270,6 +273,7 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     struct consumer *consumer = &loader->consumer;
     if (!loader)
         return err_set(err, -ENOMEM, "out of memory for a loader");
+    loader->is_for_samples = is_for_samples;
     loader->opened_ns = clock_now_ns();
     loader->reader.emfile_releases = loader->reader.ragged_releases = UINT64_MAX;
     status = copy_options(loader, options, err);
@@ -287,9 +291,9 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
         status = loader_check_bad_fraction(loader, options->bad_fraction_max, 0, 0, err);
     if (!status && !options->order_only)
         status = open_stages(loader, err);
-    if (!status && options->batching.rank == 0 && !is_reading_disabled(options))
+    if (!status && options->batching.rank == 0 && !is_reading_disabled(loader))
         long_reads_warn_about_lanes(loader);
-    if (is_reading_disabled(options))
+    if (is_reading_disabled(loader))
         consumer->failure = err_set(&consumer->failure_err, -EINVAL,
                                     "the loader was opened only for its order or memory plan");
     /* borrowed from the caller */
@@ -303,6 +307,17 @@ int loader_open(const struct loader_options *options, struct loader **ret_loader
     else
         *ret_loader = loader;
     return status;
+}
+
+int loader_open(const struct loader_options *options, struct loader **ret_loader, struct err *err)
+{
+    return open_loader(options, false, ret_loader, err);
+}
+
+int loader_open_for_samples(const struct loader_options *options, struct loader **ret_loader,
+                            struct err *err)
+{
+    return open_loader(options, true, ret_loader, err);
 }
 
 /* ---- Closing. ---- */

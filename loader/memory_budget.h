@@ -32,6 +32,9 @@ struct memory_budget {
 
 /* -ENOMEM; -EINVAL with advice if the budget is too small. */
 int loader_budget_init(struct loader *loader, struct err *err);
+/* For a sample_reader: there are no slots and no reads, and batch memory is allocated on demand.
+ * -ENOMEM. */
+int loader_budget_init_for_samples(struct loader *loader, struct err *err);
 /* Frees the memory of reads. loader_budget_deinit does it too. */
 void loader_budget_free_reads(struct loader *loader);
 void loader_budget_deinit(struct loader *loader);

@@ -68,7 +68,8 @@ uint64_t ragged_bytes_max(const struct loader_field *field, uint64_t stored_byte
 /* Returns the memory that a micro-batch of so many items needs, with values of mean size. */
 uint64_t ragged_mean_bytes(const struct loader *loader, uint64_t items);
 
-/* Allocates the arena; 0 bytes: there are no ragged fields. -ENOMEM. */
+/* Allocates the arena; 0 bytes: there is none, because no field is ragged or all of their memory is
+ * beyond the budget (sample_reader.h). -ENOMEM. */
 int ragged_open(struct loader *loader, uint64_t arena_bytes, struct err *err);
 /* After loader_close; requires the mutex. Frees what was released, and the arena once no memory has
  * references. */

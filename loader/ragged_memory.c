@@ -104,13 +104,11 @@ static void free_memory(struct batch_memory *memory)
 static void return_data(struct batch_memory *memory)
 {
     struct loader *loader = memory->loader;
-    struct device *device = loader->device;
     batch_memory_wait(memory, NULL);
     if (memory->origin == BATCH_MEMORY_IN_ARENA)
         read_arena_free(&loader->ragged.arena, memory->data, memory->bytes);
     else
-        device->ops->mem_free(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), memory->data,
-                              memory->bytes);
+        batch_data_free(loader, memory->data, memory->bytes);
     if (memory->origin == BATCH_MEMORY_IN_SPARE)
         memory_return_spare(&loader->memory, memory->bytes);
     if (memory->origin == BATCH_MEMORY_OF_SUBSTITUTES) {
@@ -221,7 +219,7 @@ static int find_data(struct loader *loader, struct batch_memory *memory, bool is
     struct ragged_pool *pool = &loader->ragged;
     uint64_t spare_bytes;
     memory->origin = BATCH_MEMORY_IN_ARENA;
-    memory->data = read_arena_alloc(&pool->arena, memory->bytes, 0);
+    memory->data = pool->arena_memory ? read_arena_alloc(&pool->arena, memory->bytes, 0) : NULL;
     if (memory->data)
         return 0;
     if (is_starved && memory_reserve_spare(&loader->memory, memory->bytes, &spare_bytes))
@@ -230,12 +228,9 @@ static int find_data(struct loader *loader, struct batch_memory *memory, bool is
         memory->origin = BATCH_MEMORY_BEYOND_BUDGET;
     else
         return -EAGAIN;
-    void *data = NULL;
-    int status = loader->device->ops->mem_alloc(loader->device, mem_for(MEM_PINNED, MEM_FOR_LOADER),
-                                                memory->bytes, &data, err);
+    int status = batch_data_alloc(loader, memory->bytes, &memory->data, err);
     if (status && memory->origin == BATCH_MEMORY_IN_SPARE)
         memory_return_spare(&loader->memory, memory->bytes);
-    memory->data = data;
     return status;
 }
 
@@ -333,15 +328,13 @@ int ragged_alloc(struct loader *loader, struct load_slot *slot, bool is_starved,
 int ragged_alloc_for_substitutes(struct loader *loader, uint64_t bytes,
                                  struct batch_memory **ret_memory, struct err *err)
 {
-    struct device *device = loader->device;
     struct batch_memory *memory = calloc(1, sizeof *memory);
-    void *data = NULL;
+    uint8_t *data = NULL;
     if (!memory)
         return err_set(err, -ENOMEM, "out of memory for a field of a batch");
     int status = substitute_reserve(&loader->memory, bytes, loader->sources[0].dataset->path, err);
     if (!status) {
-        status =
-            device->ops->mem_alloc(device, mem_for(MEM_PINNED, MEM_FOR_LOADER), bytes, &data, err);
+        status = batch_data_alloc(loader, bytes, &data, err);
         if (status)
             substitute_free(&loader->memory, NULL, bytes);
     }

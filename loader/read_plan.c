@@ -10,10 +10,8 @@
 
 static const uint8_t no_bytes[1]; /* data of empty fields */
 
-/* Looks up the sample's shard, key and pieces. Marks the sample as bad, or returns a failure
- * that the data did not cause and that ends the run. */
-static int plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
-                     enum open_files_fraction share, struct err *err)
+int read_plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
+                   enum open_files_fraction share, struct err *err)
 {
     struct load_item *load = &slot->load_items[i];
     struct batch_item *item = &slot->items[i];
@@ -57,7 +55,7 @@ int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t firs
             slot->sequence_digest += digest_sequence_term(epoch, item->position, item->ref);
         }
         struct err why = {0};
-        int status = plan_item(loader, slot, i, share, &why);
+        int status = read_plan_item(loader, slot, i, share, &why);
         if (status && item_failure_is_fatal(status)) {
             *err = why;
             return status;

@@ -106,6 +106,10 @@ bool reader_can_begin_slot(const struct loader *loader);
  * the run. */
 bool reader_begin_slot(struct loader *loader);
 
+/* Looks up the shard, key and pieces of an item's ref. Returns what is wrong with the sample, or a
+ * failure that the data did not cause (item_failure_is_fatal). Any thread, on its own slot. */
+int read_plan_item(struct loader *loader, struct load_slot *slot, uint32_t i,
+                   enum open_files_fraction share, struct err *err);
 /* Looks up the slot's items, at positions first, first + stride, ... share limits the open files.
  * Bad samples are noted; only other failures (memory, files) are returned. */
 int read_plan_items(struct loader *loader, struct load_slot *slot, uint64_t first, uint64_t stride,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,35 @@ static void add_fields(const struct loader *loader, struct load_slot *slot)
     if (options->pad_last)
         add_field(slot, valid_field, BATCH_MEMORY_SMALL, valid_offset(loader), 1,
                   (uint64_t[]){items});
+}
+
+static void *allocate(uint64_t count, uint64_t bytes)
+{
+    return calloc(count ? count : 1, bytes);
+}
+
+int slot_open(const struct loader *loader, struct load_slot *slot, struct err *err)
+{
+    uint64_t items = loader->options.batching.micro, pieces = items * loader->pieces_max;
+    slot->items = allocate(items, sizeof *slot->items);
+    slot->load_items = allocate(items, sizeof *slot->load_items);
+    slot->pieces = allocate(pieces, sizeof *slot->pieces);
+    slot->bytes =
+        allocate(loader->options.decode == LOADER_BYTES ? pieces : 0, sizeof *slot->bytes);
+    slot->places = allocate(items * loader->options.fields_count, sizeof *slot->places);
+    if (!slot->items || !slot->load_items || !slot->pieces || !slot->bytes || !slot->places)
+        return err_set(err, -ENOMEM, "out of memory for a micro-batch of %" PRIu64 " samples",
+                       items);
+    return 0;
+}
+
+void slot_close(struct load_slot *slot)
+{
+    free(slot->items);
+    free(slot->load_items);
+    free(slot->pieces);
+    free(slot->bytes);
+    free(slot->places);
 }
 
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count)

@@ -74,6 +74,10 @@ struct load_slot {
     struct err err;                       /* G: for failed_item or the whole slot */
 };
 
+/* Allocates the lists of a zeroed slot, for options.batching.micro items. Call slot_close even
+ * after a failure. -ENOMEM. */
+int slot_open(const struct loader *loader, struct load_slot *slot, struct err *err);
+void slot_close(struct load_slot *slot); /* safe on a zeroed slot */
 /* Sets up the items, without memories (slot_acquire_memory). */
 void slot_begin(struct load_slot *slot, const struct plan_micro *micro, uint32_t items_count);
 /* Releases shards and the memory of substitutes. */

@@ -55,6 +55,7 @@ struct loader {
     struct order_params order; /* for a mix: of all samples; window and run as requested */
     uint64_t steps;            /* per epoch */
     uint32_t slots_count, pieces_max;
+    bool is_for_samples; /* of a sample_reader: no slots and no threads */
     uint64_t opened_ns;
     char pixels_libraries[IMAGE_LIBRARIES_BYTES]; /* "" if nothing is decoded */
     struct loader_dataset *datasets;              /* the consumer updates the counts */
@@ -259,6 +260,11 @@ int field_scalar_parse(enum loader_field_decode decode, const char *text, uint8_
  * ragged_store. */
 int field_decode(struct load_worker *worker, struct load_slot *slot, uint32_t item, uint32_t field,
                  const struct shard *shard, const struct view_piece *pieces, struct err *err);
+
+/* loader_open.c: for a sample_reader, which has the slots. loader_next returns -EINVAL. Errors of
+ * loader_open. */
+int loader_open_for_samples(const struct loader_options *options, struct loader **ret_loader,
+                            struct err *err);
 
 /* loader_next.c; requires the mutex. Lets the reader use what was released. */
 void loader_note_release(struct loader *loader);
