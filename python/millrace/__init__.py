@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .dataset import Dataset, open
 from .fields import (
     Array,
     Bool,
@@ -36,6 +37,7 @@ __all__ = [
     "Bytes",
     "Checkpoint",
     "Checkpointer",
+    "Dataset",
     "Double",
     "Field",
     "Float",
@@ -54,6 +56,7 @@ __all__ = [
     "Text",
     "Tokens",
     "Windows",
+    "open",
 ]
 
 

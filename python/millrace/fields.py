@@ -350,3 +350,39 @@ class Keypoints(Field):
             "normalized": self.normalized,
         }
         return {"decode": "keypoints", **_flatten("", options)}
+
+
+def field_options(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The main field ("image" with "label", or windows of tokens) and the others."""
+    for name, field in fields.items():
+        if not isinstance(field, Field):
+            raise TypeError(f"field {name!r} is {field!r}, and none of millrace's fields")
+    options: dict[str, Any] = {"decode": "record"}
+    others = dict(fields)
+    image, label = others.get("image"), others.get("label")
+    if isinstance(image, Image) and image.follows is None:
+        options |= {"decode": "image", **image._main_options()}
+        del others["image"]
+        if isinstance(label, Label):
+            options |= label._main_options()
+            del others["label"]
+        elif label is not None:
+            raise ValueError(f'beside "image", the field "label" must be a Label, not {label!r}')
+    windows = [name for name, field in fields.items() if isinstance(field, Windows)]
+    if windows:
+        if windows != ["tokens"] or len(fields) > 1:
+            raise ValueError('windows of tokens are the only field, with the name "tokens"')
+        window = others.pop("tokens")
+        assert isinstance(window, Windows)
+        options |= {"decode": "tokens", **window._main_options()}
+    options["fields"] = [{"name": name, **field._options()} for name, field in others.items()]
+    return options
+
+
+def channels_last_names(fields: Mapping[str, Field]) -> list[str]:
+    """The fields that PyTorch gets as [channels, height, width] in this memory format."""
+    return [
+        name
+        for name, field in fields.items()
+        if isinstance(field, Image) and field.layout == "channels_last"
+    ]

@@ -77,10 +77,10 @@ _CONVERTERS: dict[str, Callable[[_native.Array], Any]] = {
 def converter(
     framework: Framework, copies: bool, channels_last: Collection[str]
 ) -> Callable[[Mapping[str, _native.Field]], dict[str, Any]]:
-    """Returns the function that converts a batch.
+    """Returns the function that converts a batch, or a sample.
 
     copies: tensors don't keep the batch. channels_last: the fields that PyTorch gets as
-    [batch, channels, height, width] in this memory format.
+    [..., channels, height, width] in this memory format.
     """
     try:
         convert = _CONVERTERS[framework]
@@ -93,7 +93,7 @@ def converter(
     def convert_array(array: _native.Array, is_channels_last: bool) -> Any:
         tensor = convert(array)
         if is_channels_last and framework == "torch":
-            tensor = tensor.permute(0, 3, 1, 2)
+            tensor = tensor.movedim(-1, -3)
         if copies:
             tensor = tensor.clone() if framework == "torch" else tensor.copy()
         return tensor

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from . import _native
 from .device_batches import Uploader, pinned_memory, split_work, torch_device
-from .fields import Field, Image, Label, Windows
+from .fields import Field, Image, channels_last_names, field_options
 from .frameworks import Framework, converter
 from .log import log_line, logger
 from .mapping import Map, Mapper, Ref
@@ -156,7 +156,7 @@ class Loader:
         self._options: dict[str, Any] = {
             **_dataset_options(dataset),
             **(sample._options() if sample else {}),
-            **_field_options(decoded),
+            **field_options(decoded),
             **(pinned_memory(place) if place else {}),
             "seed": seed,
             "order": "shuffle" if shuffle else "sequential",
@@ -172,12 +172,7 @@ class Loader:
             if name in self._options or name in self._batching or name in _OWN_KEYS:
                 raise ValueError(f"options may not set {name!r}, which an argument or a state sets")
         self._options |= options or {}
-        channels_last = [
-            name
-            for name, field in decoded.items()
-            if isinstance(field, Image) and field.layout == "channels_last"
-        ]
-        self._convert = converter(framework, copies, channels_last)
+        self._convert = converter(framework, copies, channels_last_names(decoded))
         self._uploader: Uploader[_Place] | None = Uploader(place, finished) if place else None
         self._drops_label = "label" not in fields
         if map is not None and not isinstance(map, Map):
@@ -464,30 +459,3 @@ def _batching(batch_size: int | None, global_batch: int | None, world_size: int)
 
 def _dataset_options(dataset: PathLike | Mix) -> dict[str, Any]:
     return dataset._options() if isinstance(dataset, Mix) else {"dataset": os.fspath(dataset)}
-
-
-def _field_options(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The main field ("image" with "label", or windows of tokens) and the others."""
-    for name, field in fields.items():
-        if not isinstance(field, Field):
-            raise TypeError(f"field {name!r} is {field!r}, and none of millrace's fields")
-    options: dict[str, Any] = {"decode": "record"}
-    others = dict(fields)
-    image, label = others.get("image"), others.get("label")
-    if isinstance(image, Image) and image.follows is None:
-        options |= {"decode": "image", **image._main_options()}
-        del others["image"]
-        if isinstance(label, Label):
-            options |= label._main_options()
-            del others["label"]
-        elif label is not None:
-            raise ValueError(f'beside "image", the field "label" must be a Label, not {label!r}')
-    windows = [name for name, field in fields.items() if isinstance(field, Windows)]
-    if windows:
-        if windows != ["tokens"] or len(fields) > 1:
-            raise ValueError('windows of tokens are the only field, with the name "tokens"')
-        window = others.pop("tokens")
-        assert isinstance(window, Windows)
-        options |= {"decode": "tokens", **window._main_options()}
-    options["fields"] = [{"name": name, **field._options()} for name, field in others.items()]
-    return options

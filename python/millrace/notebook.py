@@ -1,4 +1,4 @@
-"""How notebooks show a loader: the samples of its next batch."""
+"""How notebooks show a loader or a dataset: the samples of a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from . import _native
 
-_SAMPLES_MAX = 16
+SAMPLES_MAX = 16
 
 
 def _png(pixels: memoryview) -> bytes:
@@ -51,7 +51,7 @@ def contact_sheet(
 ) -> str:
     """HTML of the first samples of a batch."""
     figures = []
-    for i, key in enumerate(keys[:_SAMPLES_MAX]):
+    for i, key in enumerate(keys[:SAMPLES_MAX]):
         pictures, lines = "", [key]
         for name, field in batch.items():
             if isinstance(field, tuple):

@@ -3,7 +3,7 @@
  */
 #include "python/native/loader_type.h"
 
-#include "python/native/array.h"
+#include "python/native/batch_dict.h"
 #include "python/native/error.h"
 #include "python/native/log_queue.h"
 #include "python/native/options.h"
@@ -176,38 +176,10 @@ static int keep_items(struct loader_object *self, const struct batch *batch)
     return 0;
 }
 
-static PyObject *create_part(PyTypeObject *type, const struct batch *batch,
-                             const struct batch_field *field, enum array_part part)
-{
-    return array_create(type, field, part, batch->items_count, batch_field_retain(field));
-}
-
-/* Returns an Array, or a tuple of three of a ragged field. */
-static PyObject *create_field(PyTypeObject *type, const struct batch *batch,
-                              const struct batch_field *field)
-{
-    PyObject *values = create_part(type, batch, field, ARRAY_VALUES);
-    if (!values || !field->offsets)
-        return values;
-    PyObject *offsets = create_part(type, batch, field, ARRAY_OFFSETS);
-    PyObject *shapes = offsets ? create_part(type, batch, field, ARRAY_SHAPES) : NULL;
-    PyObject *tuple = shapes ? PyTuple_Pack(3, values, offsets, shapes) : NULL;
-    Py_XDECREF(shapes);
-    Py_XDECREF(offsets);
-    Py_DECREF(values);
-    return tuple;
-}
-
 static PyObject *create_batch(struct loader_object *self, const struct batch *batch)
 {
     struct native_state *state = native_state_of(Py_TYPE((PyObject *)self));
-    PyObject *fields = state ? PyDict_New() : NULL;
-    for (uint32_t f = 0; fields && f < batch->fields_count; f++) {
-        PyObject *field = create_field(state->array_type, batch, &batch->fields[f]);
-        if (!field || PyDict_SetItemString(fields, batch->fields[f].name, field))
-            Py_CLEAR(fields);
-        Py_XDECREF(field);
-    }
+    PyObject *fields = state ? batch_dict(state->array_type, batch) : NULL;
     if (!fields)
         return NULL;
     if (keep_items(self, batch)) {
@@ -261,10 +233,9 @@ static PyObject *list_items(PyObject *object,
     return list;
 }
 
-/* Keys are bytes of a tar, perhaps not UTF-8: as Python does with file names. */
 static PyObject *describe_key(const struct loader_object *self, const struct item *item)
 {
-    return PyUnicode_DecodeUTF8(self->keys + item->key_at, item->key_bytes, "surrogateescape");
+    return key_to_python(self->keys + item->key_at, item->key_bytes);
 }
 
 static PyObject *describe_ref(const struct loader_object *self, const struct item *item)
@@ -354,14 +325,7 @@ static PyObject *get_classes(PyObject *object, PyObject *args)
     (void)args;
     if (use_acquire(&self->use))
         return NULL;
-    const struct loader_schema *schema = loader_schema(self->loader);
-    PyObject *list = schema->classes_count > 0 ? PyList_New((Py_ssize_t)schema->classes_count)
-                                               : Py_NewRef(Py_None);
-    for (uint64_t i = 0; list && i < schema->classes_count; i++) {
-        PyObject *name = PyUnicode_FromString(schema->classes[i]);
-        if (!name || PyList_SetItem(list, (Py_ssize_t)i, name))
-            Py_CLEAR(list);
-    }
+    PyObject *list = classes_list(loader_schema(self->loader));
     release(self);
     return list;
 }

@@ -3,6 +3,7 @@
  */
 #include "python/native/array.h"
 #include "python/native/communicator_type.h"
+#include "python/native/dataset_type.h"
 #include "python/native/devices.h"
 #include "python/native/image_levels.h"
 #include "python/native/loader_type.h"
@@ -23,6 +24,7 @@ static int module_exec(PyObject *module)
     struct native_state *state = PyModule_GetState(module);
     return add_type(module, array_type_create, &state->array_type) ||
                    add_type(module, loader_type_create, &state->loader_type) ||
+                   add_type(module, dataset_type_create, &state->dataset_type) ||
                    add_type(module, communicator_type_create, &state->communicator_type) ||
                    add_type(module, saver_type_create, &state->saver_type) ||
                    add_type(module, reader_type_create, &state->reader_type)
@@ -35,6 +37,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
     struct native_state *state = PyModule_GetState(module);
     Py_VISIT(state->array_type);
     Py_VISIT(state->loader_type);
+    Py_VISIT(state->dataset_type);
     Py_VISIT(state->communicator_type);
     Py_VISIT(state->saver_type);
     Py_VISIT(state->reader_type);
@@ -46,6 +49,7 @@ static int module_clear(PyObject *module)
     struct native_state *state = PyModule_GetState(module);
     Py_CLEAR(state->array_type);
     Py_CLEAR(state->loader_type);
+    Py_CLEAR(state->dataset_type);
     Py_CLEAR(state->communicator_type);
     Py_CLEAR(state->saver_type);
     Py_CLEAR(state->reader_type);

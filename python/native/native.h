@@ -17,7 +17,8 @@
 
 /* Of the module. Strong references. */
 struct native_state {
-    PyTypeObject *array_type, *loader_type, *communicator_type, *saver_type, *reader_type;
+    PyTypeObject *array_type, *loader_type, *dataset_type, *communicator_type, *saver_type,
+        *reader_type;
 };
 /* For methods of the module's types. */
 struct native_state *native_state_of(PyTypeObject *type);

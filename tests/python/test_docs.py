@@ -21,7 +21,7 @@ def test_pytorch(photos, tmp_path, monkeypatch):
     shutil.copytree(photos, tmp_path / "shards" / "val")
     monkeypatch.chdir(tmp_path)
     code = blocks("docs/howto/pytorch.md")
-    assert len(code) == 7
+    assert len(code) == 9
     names: dict = {}
     for block in code:
         if "mr.Checkpointer" in block and not HAS_CHECKPOINTER:
