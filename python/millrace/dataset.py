@@ -55,7 +55,14 @@ class Dataset:
     ) -> None:
         if isinstance(path, Mix):
             raise TypeError("samples of a Mix have no numbers: open each of its datasets")
-        self._arguments = (os.fspath(path), dict(fields) if fields else None, framework, seed)
+        if fields is not None and not fields:
+            raise ValueError("there are no fields; without fields=, samples are stored bytes")
+        self._arguments = (
+            os.fspath(path),
+            dict(fields) if fields is not None else None,
+            framework,
+            seed,
+        )
         self._epoch = 0
         self._fingerprint: int | None = None
         self._open()
@@ -78,7 +85,7 @@ class Dataset:
             return [self._read(number) for number in range(*item.indices(self._count))]
         if isinstance(item, str) or hasattr(item, "__index__") and not getattr(item, "shape", ()):
             return self._read(self.number(item))
-        if isinstance(item, Iterable):
+        if isinstance(item, Iterable) and not isinstance(item, bytes):
             return [self._read(number) for number in [self.number(one) for one in item]]
         raise TypeError(f"samples have numbers and keys, and not {item!r}")
 
