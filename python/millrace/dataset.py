@@ -107,7 +107,7 @@ class Dataset:
             if found is None:
                 raise KeyError(f"no sample of {self._arguments[0]} has the key {item!r}")
             return found
-        if isinstance(item, bool):
+        if "bool" in str(getattr(item, "dtype", type(item).__name__)):
             raise TypeError("a truth value is no number of a sample; masks are not supported")
         number: int = operator.index(item)
         if not -self._count <= number < self._count:

@@ -105,8 +105,8 @@ def test_what_is_no_sample_is_refused(shards):
         for item in (1.0, None, b"circle/0001"):
             with pytest.raises(TypeError, match="numbers and keys"):
                 ds[item]
-        for mask in ([True, False], numpy.array([True, False])):
-            with pytest.raises(TypeError):
+        for mask in ([True, False], numpy.array([True, False]), True, numpy.array(True)):
+            with pytest.raises(TypeError, match="masks"):
                 ds[mask]
         assert "circle/" not in ds
         assert ds.key(0) in ds
@@ -541,3 +541,5 @@ def test_torch_subsets_and_stored_bytes(shards):
         assert batch["jpg"] == [ds[4]["jpg"], ds[2]["jpg"]]
         assert ds[torch.tensor(3)] == ds[3]
         assert ds[torch.tensor([3, 1])] == [ds[3], ds[1]]
+        with pytest.raises(TypeError, match="masks"):
+            ds[torch.tensor([True, False])]
