@@ -5,10 +5,7 @@
  * so that a caller can keep the small fields without the large ones. Planning a micro-batch
  * reserves its memories; the first worker that decodes one of its items acquires them. The last
  * release makes a memory available again, most recently used first, so that little of the budget is
- * touched.
- *
- * Those of a sample_reader are
- * freed instead, because callers keep few or all of them.
+ * touched. Those of a sample_reader are freed instead, because callers keep few or all of them.
  *
  * If the caller keeps so many that none is left for the next micro-batch, loader_next fails, or
  * more are allocated (options.keep).

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .dataset import Dataset, open
+from .dataset import Dataset
+from .dataset import open as open  # not in __all__, so that `import *` leaves Python's alone
 from .fields import (
     Array,
     Bool,
@@ -56,7 +57,6 @@ __all__ = [
     "Text",
     "Tokens",
     "Windows",
-    "open",
 ]
 
 
