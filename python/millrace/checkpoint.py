@@ -5,22 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from . import _native
 from .checkpoint_state import collect, optimizers_of
-from .communicator import open_communicator, ranks_of
+from .communicator import open_communicator, ranks_of, together
 from .log import log_line
 from .restore import Restore
 from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, updated_memory
 from .sizes import bytes_of
 from .tensor_parts import part_of
-
-_Result = TypeVar("_Result")
 
 
 class Checkpoint(NamedTuple):
@@ -137,7 +135,7 @@ class Checkpointer:
             )
             return plan, json.dumps(state, allow_nan=False)
 
-        plan, state = self._together(prepare)
+        plan, state = together(self._communicator, prepare)
         saver = self._saver_for(plan)
         plan.copy(saver.copies)
         saver.native.save(step, state)
@@ -202,17 +200,6 @@ class Checkpointer:
         """Counts of the saves since the last one with tensors of other names, shapes or places."""
         return {} if self._saver is None else self._saver.native.stats()
 
-    def _together(self, prepare: Callable[[], _Result]) -> _Result:
-        """Runs on each rank. If it fails on one of them, all raise an error."""
-        try:
-            result = prepare()
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            self._communicator.agree(text.encode("utf-8", "backslashreplace").decode())
-            raise
-        self._communicator.agree(None)
-        return result
-
     # ---- Loading. ----
 
     def load(
@@ -243,7 +230,8 @@ class Checkpointer:
             raise ValueError(f"step {step!r} is neither a number nor 'latest'")
         reader = _native.Reader(path, self._communicator, log_line)
         try:
-            restore = self._together(
+            restore = together(
+                self._communicator,
                 lambda: Restore(
                     reader,
                     model=model,
@@ -251,11 +239,11 @@ class Checkpointer:
                     loader=loader,
                     extra=extra,
                     strict=strict,
-                )
+                ),
             )
             reader.load(restore.items, self._communicator)
             with torch.no_grad():
-                self._together(restore.finish)
+                together(self._communicator, restore.finish)
             return Checkpoint(reader.step, restore.extra(), restore.metrics(), reader.path)
         finally:
             reader.close()

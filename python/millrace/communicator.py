@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
@@ -14,6 +15,44 @@ from . import _native
 
 _SECRET_BYTES = 32
 _PORT_DEFAULT = 29500  # torchrun's
+_Result = TypeVar("_Result")
+
+
+class Invitation(NamedTuple):
+    """From rank 0 to the others."""
+
+    address: str
+    port: int
+    token: int
+    secret: bytes
+
+
+def invite() -> Invitation:
+    """On rank 0."""
+    port = int(os.environ.get("MASTER_PORT", _PORT_DEFAULT))
+    token, secret = secrets.randbits(64), secrets.token_bytes(_SECRET_BYTES)
+    return Invitation(_address_of_this_machine(), port, token, secret)
+
+
+def accept(
+    invitation: Invitation | None, rank: int, ranks: int, timeout: float
+) -> _native.Communicator:
+    """Collective. None: of this process alone."""
+    if invitation is None:
+        return _native.Communicator()
+    return _native.Communicator(rank=rank, ranks=ranks, timeout=timeout, **invitation._asdict())
+
+
+def together(communicator: _native.Communicator, prepare: Callable[[], _Result]) -> _Result:
+    """Runs on each rank. If it fails on one of them, all raise an error. Collective."""
+    try:
+        result = prepare()
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        communicator.agree(text.encode("utf-8", "backslashreplace").decode())
+        raise
+    communicator.agree(None)
+    return result
 
 
 def _address_of_this_machine() -> str:
@@ -51,19 +90,7 @@ def open_communicator(group: Any, timeout: float) -> _native.Communicator:
     if ranks == 1:
         return _native.Communicator()
     first = 0 if group is None else distributed.get_global_rank(group, 0)
-    invitation: list[Any] = [None]
-    if rank == 0:
-        port = int(os.environ.get("MASTER_PORT", _PORT_DEFAULT))
-        token, secret = secrets.randbits(64), secrets.token_bytes(_SECRET_BYTES)
-        invitation = [(_address_of_this_machine(), port, token, secret)]
+    invitation = [invite() if rank == 0 else None]
     distributed.broadcast_object_list(invitation, src=first, group=group)
-    address, port, token, secret = invitation[0]
-    return _native.Communicator(
-        rank=rank,
-        ranks=ranks,
-        address=address,
-        port=port,
-        token=token,
-        secret=secret,
-        timeout=timeout,
-    )
+    assert invitation[0] is not None
+    return accept(invitation[0], rank, ranks, timeout)

@@ -49,10 +49,14 @@ def encode(value: Any, path: str, tensors: dict[str, Any]) -> Any:
         if all(type(key) is str and not key.startswith("$") for key in value):
             return {_check_text(key, path): item for key, item in items}
         return {"$dict": [[encode(key, join_path(path, key), {}), item] for key, item in items]}
-    raise TypeError(
-        f"{path or 'the state'} is of type {kind.__module__}.{kind.__qualname__}, which a "
-        "checkpoint does not hold: pass tensors, dicts, lists, tuples, texts, numbers, booleans "
-        "and None"
+    raise refusal(path, f"type {kind.__module__}.{kind.__qualname__}")
+
+
+def refusal(path: str, kind: str) -> TypeError:
+    """The error for a value that JSON cannot hold."""
+    return TypeError(
+        f"{path or 'the state'} is of {kind}, which a checkpoint does not hold: pass tensors, "
+        "dicts, lists, tuples, texts, numbers, booleans and None"
     )
 
 

@@ -38,9 +38,9 @@ class Part(NamedTuple):
     shape: tuple[int, ...]
     start: tuple[int, ...]
     local: Any  # a torch.Tensor
-    is_distributed: bool  # a DTensor
-    is_held: bool  # this rank has a part, which is not empty
-    is_first: bool  # no rank before this one has the same part
+    is_distributed: bool = False  # a DTensor
+    is_held: bool = True  # this rank has a part, which is not empty
+    is_first: bool = True  # no rank before this one has the same part
 
     @property
     def is_row_major_on_cpu(self) -> bool:
@@ -55,7 +55,7 @@ class Part(NamedTuple):
         return (self.name, self.dtype, self.shape, self.start, extent, replicated, group, *place)
 
 
-def part_of(name: str, tensor: Any) -> Part:
+def dtype_name_of(name: str, tensor: Any) -> str:
     """Refuses tensors that are no arrays of numbers, by name."""
     if type(tensor) not in _TYPES or tensor.layout != torch.strided:
         raise ValueError(
@@ -64,6 +64,12 @@ def part_of(name: str, tensor: Any) -> Part:
         )
     if tensor.dtype not in DTYPE_NAMES:
         raise ValueError(f"tensor {name!r}: a checkpoint cannot hold the dtype {tensor.dtype}")
+    return DTYPE_NAMES[tensor.dtype]
+
+
+def part_of(name: str, tensor: Any) -> Part:
+    """Refuses tensors that are no arrays of numbers, by name."""
+    dtype = dtype_name_of(name, tensor)
     shape = tuple(tensor.shape)
     start = (0,) * len(shape)
     is_member = is_first = True
@@ -94,7 +100,7 @@ def part_of(name: str, tensor: Any) -> Part:
         raise ValueError(f"tensor {name!r} is on the device 'meta' and has no values")
     return Part(
         name,
-        DTYPE_NAMES[tensor.dtype],
+        dtype,
         shape,
         tuple(start),
         local,
