@@ -233,17 +233,6 @@ static PyObject *wait_method(PyObject *object, PyObject *args)
     return status ? NULL : Py_NewRef(Py_None);
 }
 
-static PyObject *is_busy_method(PyObject *object, PyObject *args)
-{
-    struct saver_object *self = (struct saver_object *)(void *)object;
-    (void)args;
-    if (use_acquire(&self->use))
-        return NULL;
-    bool is_busy = ckpt_saver_is_busy(self->saver);
-    release(self);
-    return PyBool_FromLong(is_busy);
-}
-
 static PyObject *stats_method(PyObject *object, PyObject *args)
 {
     struct saver_object *self = (struct saver_object *)(void *)object;
@@ -287,7 +276,6 @@ PyTypeObject *saver_type_create(PyObject *module)
     static PyMethodDef methods[] = {{"save", save_method, METH_VARARGS, NULL},
                                     {"before_update", before_update_method, METH_O, NULL},
                                     {"wait", wait_method, METH_NOARGS, NULL},
-                                    {"is_busy", is_busy_method, METH_NOARGS, NULL},
                                     {"stats", stats_method, METH_NOARGS, NULL},
                                     {"close", close_method, METH_NOARGS, NULL},
                                     {0}};

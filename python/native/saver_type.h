@@ -11,7 +11,7 @@
  *                         failed, begins the new save and raises the error
  *     before_update(group)
  *     wait()              until no save is in progress; raises the error of a failed save, once
- *     is_busy(), stats()
+ *     stats()
  *     close()             waits for a save in progress, and drops its error
  *
  * All that wait release the GIL. save(), wait() and close() end with the exception of a signal
