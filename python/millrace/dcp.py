@@ -212,16 +212,22 @@ class StorageWriter(TorchStorageWriter):
     def _resolve(
         self, plan: SavePlan, planner: SavePlanner
     ) -> tuple[list[Part], list[WriteResult]]:
-        parts, results = [], []
+        parts: dict[str, Part] = {}
+        results = []
         for item in plan.items:
             if item.type == WriteItemType.BYTE_IO:
                 results.append(WriteResult(item.index, 0, _plain_value(planner, item)))
                 continue
             part = _part(planner, item)
+            if part.name in parts:
+                raise ValueError(
+                    f"the planner gives this rank two parts of tensor {part.name!r}: it can write "
+                    "one"
+                )
             if part.local.numel() > 0:
-                parts.append(part)
+                parts[part.name] = part
             results.append(WriteResult(item.index, part.local.nbytes, None))
-        return parts, results
+        return list(parts.values()), results
 
     def finish(self, metadata: Metadata, results: list[list[WriteResult]]) -> None:
         assert self._open is not None

@@ -1,5 +1,6 @@
 """torch.distributed.checkpoint (DCP) with millrace's storage, compared with torch's own."""
 
+import dataclasses
 import json
 import signal
 
@@ -313,6 +314,30 @@ def test_what_does_not_fit_is_refused(tmp_path):
         with pytest.raises(dcp.CheckpointException, match=message):
             save({"a": torch.zeros(3), "c": {"d": value}}, tmp_path / "step-2")
     assert mr.Checkpointer(tmp_path).steps() == [1]
+
+
+def test_planners_may_change_tensors_but_not_divide_them(tmp_path):
+    class Half(dcp.DefaultSavePlanner):
+        def transform_object(self, item, value):
+            value = super().transform_object(item, value)
+            return value.half() if isinstance(value, torch.Tensor) else value
+
+    class Twice(dcp.DefaultSavePlanner):
+        def create_local_plan(self):
+            plan = super().create_local_plan()
+            return dataclasses.replace(plan, items=plan.items * 2)
+
+        def create_global_plan(self, plans):
+            metadata = super().create_global_plan([super().create_local_plan()])[1]
+            return plans, metadata
+
+    state = {"a": torch.arange(3.0)}
+    dcp.save(state, planner=Half(), storage_writer=StorageWriter(tmp_path / "step-1"))
+    loaded = {"a": torch.zeros(3, dtype=torch.float16)}
+    load(loaded, tmp_path / "step-1")
+    assert loaded["a"].tolist() == [0, 1, 2]
+    with pytest.raises(dcp.CheckpointException, match="two parts of tensor 'a'"):
+        dcp.save(state, planner=Twice(), storage_writer=StorageWriter(tmp_path / "step-2"))
 
 
 def test_damage_is_found(tmp_path):
