@@ -210,23 +210,26 @@ static int take_text(struct record *record, uint32_t bytes, size_t bytes_max, ch
     return 0;
 }
 
-/* A reader of the tar must find the same key and extension. */
-static int check_name(const struct record *record, const char *key, const char *extension)
+static int check_key(const struct record *record, const char *key)
 {
-    char name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX + 1], clean[SHARD_KEY_BYTES_MAX];
+    char clean[SHARD_KEY_BYTES_MAX];
+    const char *expected = sample_key_make(key, false, clean);
+    if (!expected && strcmp(clean, key) == 0)
+        return 0;
+    reject(record, "a sample of the stream has a wrong key");
+    err_expected(record->err, "%s",
+                 expected ? expected : "a relative path whose last part has no dot and no space");
+    err_found(record->err, "\"%.200s\"", key);
+    return -EPROTO;
+}
+
+/* A reader of the tar must find the same key and extension in path. */
+static int check_extension(const struct record *record, const char *path, const char *key,
+                           const char *extension)
+{
     struct member_name split;
     bool is_field = false;
-    const char *expected = sample_key_make(key, false, clean);
-    if (!expected && strcmp(clean, key) != 0)
-        expected = "a relative path whose last part has no dot and no space";
-    if (expected) {
-        reject(record, "a sample of the stream has a wrong key");
-        err_expected(record->err, "%s", expected);
-        err_found(record->err, "\"%.200s\"", key);
-        return -EPROTO;
-    }
-    snprintf(name, sizeof name, "%s.%s", key, extension);
-    if (member_name_split(name, &split, &is_field, NULL) == 0 && is_field &&
+    if (member_name_split(path, &split, &is_field, NULL) == 0 && is_field &&
         !strchr(extension, ' ') && strcmp(split.key, key) == 0 &&
         strcmp(split.extension, extension) == 0)
         return 0;
@@ -244,7 +247,7 @@ static bool has_field(const struct source_sample *sample, const char *extension)
     return false;
 }
 
-static int take_field(struct record *record, const char *key)
+static int take_field(struct record *record, const char *key, size_t key_bytes)
 {
     char extension[SHARD_EXTENSION_BYTES_MAX];
     char path[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX + 1];
@@ -255,15 +258,18 @@ static int take_field(struct record *record, const char *key)
     if (!status)
         status = take_text(record, extension_bytes, sizeof extension, extension,
                            "an extension of the stream is too long, empty or has a NUL");
-    if (!status)
-        status = check_name(record, key, extension);
+    if (status)
+        return status;
+    memcpy(path, key, key_bytes);
+    path[key_bytes] = '.';
+    memcpy(path + key_bytes + 1, extension, extension_bytes + 1);
+    status = check_extension(record, path, key, extension);
     if (status)
         return status;
     if (record->end - record->at < data_bytes)
         return reject(record, "a sample of the stream ends early");
     if (has_field(record->sample, extension))
         return reject(record, "a sample of the stream has a field twice");
-    snprintf(path, sizeof path, "%s.%s", key, extension);
     source_add_field(record->sample, extension, record->at, data_bytes, path);
     record->at += data_bytes;
     return 0;
@@ -280,10 +286,12 @@ int sample_record_parse(struct source_sample *sample, char key[SHARD_KEY_BYTES_M
     if (!status)
         status = take_text(&record, key_bytes, SHARD_KEY_BYTES_MAX, key,
                            "a key of the stream is too long, empty or has a NUL");
+    if (!status)
+        status = check_key(&record, key);
     if (!status && (fields_count == 0 || fields_count > SHARD_FIELDS_MAX))
         status = reject(&record, "a sample of the stream has no fields, or more than 64");
     for (uint32_t i = 0; i < fields_count && !status; i++)
-        status = take_field(&record, key);
+        status = take_field(&record, key, key_bytes);
     if (!status && record.at != record.end)
         status = reject(&record, "a sample of the stream has bytes after its fields");
     return status;

@@ -155,7 +155,9 @@ void source_add_field(struct source_sample *sample, const char *extension, size_
 {
     assert(sample->fields_count < SHARD_FIELDS_MAX);
     struct sample_field *field = &sample->fields[sample->fields_count++];
-    snprintf(field->extension, sizeof field->extension, "%s", extension);
+    size_t extension_bytes = strnlen(extension, sizeof field->extension - 1);
+    memcpy(field->extension, extension, extension_bytes);
+    field->extension[extension_bytes] = '\0';
     field->at = at;
     field->bytes = bytes;
     field->path_at = sample->data.bytes;

@@ -167,7 +167,10 @@ int shard_writer_add_raw_image(struct shard_writer *writer, const char *extensio
         return invalid_input(writer, err, "fields of a sample are out of order", extension,
                              "byte order of extensions");
     char name[SHARD_KEY_BYTES_MAX + SHARD_EXTENSION_BYTES_MAX];
-    snprintf(name, sizeof name, "%s.%s", writer->key, extension);
+    size_t key_bytes = strlen(writer->key);
+    memcpy(name, writer->key, key_bytes);
+    name[key_bytes] = '.';
+    strcpy(name + key_bytes + 1, extension);
     str_clear(&writer->scratch);
     int status = tar_add_header(&writer->scratch, name, size_bytes, err);
     if (!status)

@@ -79,6 +79,13 @@ static size_t utf8_prefix_bytes(const char *name, size_t bytes_max)
     return bytes;
 }
 
+/* Without a NUL. */
+static void put_octal(char *field, unsigned digits, uint64_t value)
+{
+    for (unsigned i = digits; i-- > 0; value /= 8)
+        field[i] = (char)('0' + value % 8);
+}
+
 static void add_block(struct str *out, const char *name, uint64_t size_bytes, char type)
 {
     char block[TAR_BLOCK_BYTES] = {0};
@@ -90,7 +97,7 @@ static void add_block(struct str *out, const char *name, uint64_t size_bytes, ch
     memcpy(block + 100, "0000444", 8);
     memcpy(block + 108, "0000000", 8);
     memcpy(block + 116, "0000000", 8);
-    snprintf(block + 124, 12, "%011" PRIo64, size_bytes > USTAR_SIZE_MAX ? 0 : size_bytes);
+    put_octal(block + 124, 11, size_bytes > USTAR_SIZE_MAX ? 0 : size_bytes);
     memcpy(block + 136, "00000000000", 12);
     memset(block + 148, ' ', 8);
     block[156] = type;
@@ -103,7 +110,8 @@ static void add_block(struct str *out, const char *name, uint64_t size_bytes, ch
     unsigned sum = 0;
     for (size_t i = 0; i < sizeof block; i++)
         sum += (unsigned char)block[i];
-    snprintf(block + 148, 7, "%06o", sum & 0777777u);
+    put_octal(block + 148, 6, sum);
+    block[154] = '\0';
     str_add(out, block, sizeof block);
 }
 
