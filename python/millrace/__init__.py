@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from .conversion import convert
 from .dataset import Dataset
 from .dataset import open as open  # not in __all__, so that `import *` leaves Python's alone
 from .fields import (
@@ -57,6 +58,7 @@ __all__ = [
     "Text",
     "Tokens",
     "Windows",
+    "convert",
 ]
 
 

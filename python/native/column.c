@@ -3,9 +3,7 @@
  */
 #include "python/native/column.h"
 
-#include <inttypes.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 static int init_arrow(PyObject *object, struct column *column)
@@ -106,6 +104,23 @@ static int64_t integer_at(char format, const void *values, int64_t at)
     }
 }
 
+size_t column_put_digits(uint64_t number, size_t digits_min, char digits[COLUMN_DIGITS_MAX])
+{
+    char reversed[COLUMN_DIGITS_MAX];
+    size_t count = 0;
+    for (; number > 0 || count < digits_min; number /= 10)
+        reversed[count++] = (char)('0' + number % 10);
+    for (size_t i = 0; i < count; i++)
+        digits[i] = reversed[count - 1 - i];
+    return count;
+}
+
+static size_t put_integer(bool is_negative, uint64_t magnitude, char digits[COLUMN_DIGITS_MAX])
+{
+    digits[0] = '-';
+    return is_negative + column_put_digits(magnitude, 1, digits + is_negative);
+}
+
 int column_value(const struct column *column, int64_t row, char digits[COLUMN_DIGITS_MAX],
                  const char **ret_data, size_t *ret_bytes)
 {
@@ -125,11 +140,10 @@ int column_value(const struct column *column, int64_t row, char digits[COLUMN_DI
         *ret_bytes = (size_t)(offsets[at + 1] - offsets[at]);
     } else {
         int64_t value = integer_at(column->format, array->buffers[1], at);
-        int bytes = column->format == 'L'
-                        ? snprintf(digits, COLUMN_DIGITS_MAX, "%" PRIu64, (uint64_t)value)
-                        : snprintf(digits, COLUMN_DIGITS_MAX, "%" PRId64, value);
+        bool is_negative = value < 0 && column->format != 'L';
         *ret_data = digits;
-        *ret_bytes = (size_t)bytes;
+        *ret_bytes =
+            put_integer(is_negative, is_negative ? -(uint64_t)value : (uint64_t)value, digits);
     }
     return 1;
 }

@@ -33,4 +33,8 @@ void column_deinit(struct column *column);
 int column_value(const struct column *column, int64_t row, char digits[COLUMN_DIGITS_MAX],
                  const char **ret_data, size_t *ret_bytes);
 
+/* Writes at least so many decimal digits, without a NUL. Returns their number. digits_min is below
+ * COLUMN_DIGITS_MAX - 1. */
+size_t column_put_digits(uint64_t number, size_t digits_min, char digits[COLUMN_DIGITS_MAX]);
+
 #endif

@@ -7,7 +7,6 @@
 #include "python/native/column.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,8 +97,7 @@ static int key_value(const struct encoder *encoder, long long row, char digits[C
 {
     if (encoder->has_keys)
         return column_value(&encoder->keys, row, digits, ret_key, ret_bytes);
-    *ret_bytes = (size_t)snprintf(digits, COLUMN_DIGITS_MAX, "%08llu",
-                                  encoder->first_key + (unsigned long long)row);
+    *ret_bytes = column_put_digits(encoder->first_key + (unsigned long long)row, 8, digits);
     *ret_key = digits;
     return 1;
 }
