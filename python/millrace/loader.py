@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from . import _native
 from .device_batches import Uploader, pinned_memory, split_work, torch_device
@@ -18,6 +18,8 @@ from .mapping import Map, Mapper, Ref
 from .notebook import contact_sheet
 from .sampling import Mix, PathLike, Sample
 from .sizes import bytes_of
+
+_Pulled = TypeVar("_Pulled")
 
 # Of a state: what determines the order, and where the next batch is.
 _STATE_VERSION = 1
@@ -84,6 +86,25 @@ def _in_epoch(place: dict[str, int], samples: int, batching: Mapping[str, Any]) 
     if place["position"] < _epoch_end(samples, batching):
         return place
     return {**place, "epoch": place["epoch"] + 1, "position": 0}
+
+
+def _work_ahead(
+    stage: Mapper[_Place] | Uploader[_Place],
+    pull: Callable[[], _Pulled | None],
+    put: Callable[[_Pulled], None],
+) -> tuple[dict[str, Any], _Place] | None:
+    """Fills the stage from pull, and takes its oldest batch. None: nothing is left."""
+    while not stage.is_full:
+        try:
+            pulled = pull()
+        except Exception:
+            if len(stage) == 0:
+                raise
+            break  # it is raised again after the batches before it
+        if pulled is None:
+            break
+        put(pulled)
+    return stage.take() if len(stage) else None
 
 
 class Loader:
@@ -227,36 +248,22 @@ class Loader:
 
     def _next(self) -> tuple[dict[str, Any], _Place] | None:
         """The next batch, and the place after it."""
-        if self._uploader is None:
+        uploader = self._uploader
+        if uploader is None:
             return self._next_on_host()
-        while not self._uploader.is_full:
-            try:
-                following = self._next_on_host()
-            except Exception:
-                if len(self._uploader) == 0:
-                    raise
-                break  # it is raised again after the batches before it
-            if following is None:
-                break
-            self._uploader.put(*following)
-        return self._uploader.take() if len(self._uploader) else None
+        return _work_ahead(uploader, self._next_on_host, lambda following: uploader.put(*following))
 
     def _next_on_host(self) -> tuple[dict[str, Any], _Place] | None:
-        if self._mapper is None:
+        mapper = self._mapper
+        if mapper is None:
             pulled = self._pull()
             return pulled and (pulled[0], pulled[2])
-        while not self._mapper.is_full:
-            try:
-                pulled = self._pull()
-            except Exception:
-                if len(self._mapper) == 0:
-                    raise
-                break  # it is raised again after the batches before it
-            if pulled is None:
-                break
+
+        def put(pulled: tuple[dict[str, Any], list[Ref], _Place]) -> None:
             batch, refs, place = pulled
-            self._mapper.put(batch, refs, place.keys, place.state["seed"], place)
-        return self._mapper.take() if len(self._mapper) else None
+            mapper.put(batch, refs, place.keys, place.state["seed"], place)
+
+        return _work_ahead(mapper, self._pull, put)
 
     def _pull(self) -> tuple[dict[str, Any], list[Ref], _Place] | None:
         """The next batch of the extension, what its samples are, and the place after it."""
