@@ -52,8 +52,8 @@ struct sample_reader {
     pthread_mutex_t ragged_mutex;      /* guards the parts of loader->ragged of a reader's thread */
     pthread_mutex_t mutex;             /* guards free_slots */
     struct sample_slot *free_slots;
-    pthread_mutex_t
-        keys_mutex; /* guards the fields below until has_keys; then they are immutable */
+    /* Guards the fields below until has_keys; then they are immutable. */
+    pthread_mutex_t keys_mutex;
     atomic_bool has_keys;
     struct name_set keys;
     struct str key_samples; /* struct key_samples by number in keys */
