@@ -16,9 +16,9 @@ from .checkpoint_state import collect, optimizers_of
 from .communicator import open_communicator, ranks_of, together
 from .log import log_line
 from .restore import Restore
-from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, updated_memory
+from .save_plan import GROUP_UPDATED, GROUPS_COUNT, SavePlan, device_of, updated_memory
 from .sizes import bytes_of
-from .tensor_parts import part_of
+from .tensor_parts import CPU, part_of
 
 
 class Checkpoint(NamedTuple):
@@ -48,7 +48,8 @@ class Checkpointer:
     keep_best: a name in the metrics; the best_count steps with the best value are kept too.
         best_mode: "min" or "max"; known of losses and accuracies
     process_group: the ranks that save together; all, if None; this one alone, if False
-    staging: memory for what an optimizer changes before it is written
+    staging: memory for what an optimizer changes before it is written; None: 64 MiB, and for
+        tensors on a GPU their size in addition, at most 1 GiB
     timeout: in seconds, for ranks that do not answer
     """
 
@@ -62,7 +63,7 @@ class Checkpointer:
         best_mode: Literal["min", "max"] | None = None,
         best_count: int = 1,
         process_group: Any = None,
-        staging: int | str = "64MiB",
+        staging: int | str | None = None,
         timeout: float = 600.0,
     ) -> None:
         if min(keep_last, keep_every, best_count) < 0:
@@ -71,7 +72,6 @@ class Checkpointer:
         self._options = {
             "folder": self._folder,
             "groups": GROUPS_COUNT,
-            "staging_bytes": bytes_of(staging),
             "keep_last": keep_last,
             "keep_every": keep_every,
             "best_metric": keep_best,
@@ -79,6 +79,8 @@ class Checkpointer:
             "best_count": best_count,
             "numerics_id": f"torch {torch.__version__}",
         }
+        self._staging_bytes = None if staging is None else bytes_of(staging)
+        self._device = CPU  # whose memory savers read, besides that of the CPU
         self._group = process_group
         self._saver: _OpenSaver | None = None
         self._hooked: list[Any] = []
@@ -93,6 +95,8 @@ class Checkpointer:
         on: its step() first copies what is not written yet. Nothing but its step() may change
         them; without the hook, save() copies them.
         """
+        if self._device == CPU:
+            self._device = device_of(optimizer)
         self._handles.append(optimizer.register_step_pre_hook(self._before_update))
         self._hooked.append(optimizer)
 
@@ -132,6 +136,7 @@ class Checkpointer:
                 self._rank,
                 updated_memory([*optimizers_of(optimizer), *self._hooked]),
                 updated_memory(self._hooked),
+                self._device,
             )
             return plan, json.dumps(state, allow_nan=False)
 
@@ -151,7 +156,12 @@ class Checkpointer:
         self._close_saver()
         self._check_kinds(plan.kinds)
         copies = plan.allocate()
-        native = _native.Saver(self._options, plan.items(copies), self._communicator, log_line)
+        options = {
+            **self._options,
+            "device": str(self._device),
+            "staging_bytes": self._staging_bytes or plan.staging_bytes(),
+        }
+        native = _native.Saver(options, plan.items(copies), self._communicator, log_line)
         self._saver = _OpenSaver(native, plan.signature, copies)
         return self._saver
 

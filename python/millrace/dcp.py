@@ -44,7 +44,7 @@ from .checkpoint_state import STATE_VERSION
 from .communicator import Invitation, accept, invite, together
 from .log import log_line
 from .state_tree import decode, encode, refusal
-from .tensor_parts import DTYPES, Part, dtype_name_of
+from .tensor_parts import CPU, DTYPES, Part, dtype_name_of
 
 _Path = str | os.PathLike[str]
 _CRC_BYTES = len('{"crc32c":"xxxxxxxx"')
@@ -112,7 +112,7 @@ def _part(planner: SavePlanner, item: WriteItem) -> Part:
             f"{tuple(chunk.sizes)}"
         )
     part = Part(name, dtype, tuple(item.tensor_data.size), tuple(chunk.offsets), tensor.detach())
-    if part.is_row_major_on_cpu:
+    if part.is_row_major_on(CPU):
         return part
     return part._replace(local=part.local.cpu().contiguous().resolve_neg())
 
@@ -345,7 +345,7 @@ class StorageReader(TorchStorageReader):
                 target = planner.resolve_tensor(item).detach()
                 part = self._part(item, target)
                 memory = target
-                if not part.is_row_major_on_cpu:
+                if not part.is_row_major_on(CPU):
                     memory = torch.empty(target.shape, dtype=target.dtype)
                 items.append(part.item(memory))
                 targets.append((item, target, memory))

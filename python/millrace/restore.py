@@ -24,7 +24,7 @@ from .checkpoint_state import (
     optimizer_state,
 )
 from .state_tree import decode, encode
-from .tensor_parts import DTYPES, part_of
+from .tensor_parts import CPU, DTYPES, part_of
 
 _NAMES_LISTED_MAX = 5
 
@@ -106,7 +106,7 @@ class Restore:
         if not part.is_held:
             return
         memory = part.local
-        if not part.is_row_major_on_cpu:
+        if not part.is_row_major_on(CPU):
             memory = torch.empty(part.local.shape, dtype=part.local.dtype)
             self._copies.append((part.local, memory))
         self.items.append(part.item(memory))

@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .tensor_parts import Part
+from . import _native
+from .log import logger
+from .tensor_parts import CPU, Part
 
 # Groups of the saver: what steps of hooked optimizers change, and what only save() changes.
 GROUP_UPDATED, GROUP_COPIES, GROUPS_COUNT = 0, 1, 2
+
+_STAGING_BYTES, _STAGING_BYTES_MAX = 64 << 20, 1 << 30
 
 Memory = tuple[int, int]  # address and bytes
 
@@ -19,6 +23,20 @@ Memory = tuple[int, int]  # address and bytes
 def _memory_of(tensor: Any) -> Memory:
     local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return local.data_ptr(), local.nbytes
+
+
+def device_of(optimizer: Any) -> torch.device:
+    """The GPU of its first parameter that is on one, if this package can use it; else the CPU."""
+    parameters = (one for group in optimizer.param_groups for one in group["params"])
+    device = next((one.device for one in parameters if one.is_cuda), CPU)
+    if device == CPU:
+        return CPU
+    try:
+        _native.open_device(str(device))
+    except OSError as error:
+        logger.warning("save() itself copies the tensors on %s: %s", device, error)
+        return CPU
+    return device
 
 
 def updated_memory(optimizers: Iterable[Any]) -> set[Memory]:
@@ -44,17 +62,27 @@ class Choice(NamedTuple):
         """What must stay the same for the next save of an open saver."""
         local = self.part.local
         address = local.data_ptr() if self.in_place else None
-        return (*self.part[:4], tuple(local.shape), self.replicated, address, local.is_cuda)
+        return (*self.part[:4], tuple(local.shape), self.replicated, address, local.device)
 
 
 class SavePlan:
-    """The choices of a rank. shared: memory of tensors that are the same on all ranks, which divide
-    the work; of all other tensors that are no DTensors, rank 0 writes its own. in_place: memory
-    that nothing but the steps of hooked optimizers changes."""
+    """The choices of a rank.
+
+    shared: memory of tensors that are the same on all ranks, which divide the work; of all other
+        tensors that are no DTensors, rank 0 writes its own
+    in_place: memory that nothing but the steps of hooked optimizers changes
+    device: whose memory the saver can read, besides that of the CPU
+    """
 
     def __init__(
-        self, parts: list[Part], rank: int, shared: set[Memory], in_place: set[Memory]
+        self,
+        parts: list[Part],
+        rank: int,
+        shared: set[Memory],
+        in_place: set[Memory],
+        device: torch.device,
     ) -> None:
+        self._device = device
         self.choices: list[Choice] = []
         self.kinds: list[tuple[Any, ...]] = []  # the same on all ranks
         for part in parts:
@@ -64,7 +92,7 @@ class SavePlan:
             else:
                 memory = _memory_of(part.local)
                 replicated = not part.is_distributed and memory in shared
-                stays = memory in in_place and part.is_row_major_on_cpu
+                stays = memory in in_place and part.is_row_major_on(CPU, device)
                 choice = Choice(part, replicated, stays)
             self.kinds.append((part.name, part.dtype, part.shape, choice.replicated))
             writes = part.is_first if part.is_distributed else rank == 0
@@ -84,6 +112,13 @@ class SavePlan:
             if not choice.in_place
         }
 
+    def staging_bytes(self) -> int:
+        """Enough for a step to go on at once: with a GPU, for all that it changes."""
+        if self._device == CPU:
+            return _STAGING_BYTES
+        changed: int = sum(choice.part.local.nbytes for choice in self.choices if choice.in_place)
+        return min(changed + _STAGING_BYTES, _STAGING_BYTES_MAX)
+
     def items(self, copies: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """For the extension."""
         return [
@@ -94,13 +129,11 @@ class SavePlan:
         ]
 
     def copy(self, copies: Mapping[str, Any]) -> None:
-        """Copies the present values."""
-        devices = set()
+        """Copies the present values, and waits for all work on the GPUs that hold tensors: the
+        saver reads those in place on streams of its own."""
         for choice in self.choices:
             if not choice.in_place:
-                local = choice.part.local
-                copies[choice.part.name].copy_(local, non_blocking=True)
-                if local.is_cuda:
-                    devices.add(local.device)
-        for device in devices:
-            torch.cuda.current_stream(device).synchronize()
+                copies[choice.part.name].copy_(choice.part.local, non_blocking=True)
+        for device in {choice.part.local.device for choice in self.choices}:
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)

@@ -9,6 +9,7 @@ import torch
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
+CPU = torch.device("cpu")
 DTYPE_NAMES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -42,14 +43,13 @@ class Part(NamedTuple):
     is_held: bool = True  # this rank has a part, which is not empty
     is_first: bool = True  # no rank before this one has the same part
 
-    @property
-    def is_row_major_on_cpu(self) -> bool:
+    def is_row_major_on(self, *devices: torch.device) -> bool:
         """Whether the extension can use the memory as it is."""
         local = self.local
-        return local.device.type == "cpu" and local.is_contiguous() and not local.is_neg()
+        return local.device in devices and local.is_contiguous() and not local.is_neg()
 
     def item(self, memory: Any, replicated: bool = False, group: int = 0) -> tuple[Any, ...]:
-        """For the extension. memory: a row-major tensor on the CPU with the shape of the part."""
+        """For the extension. memory: a row-major tensor with the shape of the part."""
         extent = tuple(memory.shape)
         place = (memory.data_ptr(), memory.nbytes, memory)
         return (self.name, self.dtype, self.shape, self.start, extent, replicated, group, *place)

@@ -1,5 +1,5 @@
 /*
- * devices — the devices for which loaders allocate pinned memory.
+ * devices — the devices for which loaders allocate pinned memory and whose arrays savers read.
  */
 #ifndef MILLRACE_PYTHON_DEVICES_H
 #define MILLRACE_PYTHON_DEVICES_H

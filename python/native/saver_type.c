@@ -5,6 +5,7 @@
 
 #include "ckpt/ckpt.h"
 #include "python/native/communicator_type.h"
+#include "python/native/devices.h"
 #include "python/native/error.h"
 #include "python/native/log_queue.h"
 #include "python/native/tensor_list.h"
@@ -50,20 +51,20 @@ static int set_best(struct ckpt_keep_rules *keep, const char *mode)
 /* Texts are borrowed from the dict. */
 static int parse_options(PyObject *dict, struct ckpt_saver_options *options)
 {
-    static const char *const names[] = {"folder",      "groups",      "staging_bytes", "keep_last",
-                                        "keep_every",  "best_metric", "best_mode",     "best_count",
-                                        "numerics_id", NULL};
-    const char *mode = NULL;
+    static const char *const names[] = {
+        "folder",    "groups",     "staging_bytes", "keep_last", "keep_every", "best_metric",
+        "best_mode", "best_count", "numerics_id",   "device",    NULL};
+    const char *mode = NULL, *device = NULL;
     unsigned long long staging = 0, every = 0;
     PyObject *empty = PyTuple_New(0);
     if (!empty)
         return -1;
     int parsed = PyArg_ParseTupleAndKeywords(
-        empty, dict, "sIKIKzzIs", (char **)names, &options->folder, &options->groups_count,
+        empty, dict, "sIKIKzzIs|s", (char **)names, &options->folder, &options->groups_count,
         &staging, &options->keep.last, &every, &options->keep.best.metric, &mode,
-        &options->keep.best.count, &options->numerics_id);
+        &options->keep.best.count, &options->numerics_id, &device);
     Py_DECREF(empty);
-    if (!parsed)
+    if (!parsed || (device && devices_find(device, &options->device)))
         return -1;
     options->staging_bytes = staging;
     options->keep.every = every;

@@ -6,7 +6,8 @@
  *     (name, dtype, shape, start, extent, replicated, group, address, nbytes, owner)
  *
  * dtype is a name of base/dtype.h. The box start..start+extent of the array is row-major and dense
- * in nbytes bytes of host memory at address. owner is any object that keeps this memory alive.
+ * in nbytes bytes at address, in host memory or in that of the saver's device. owner is any object
+ * that keeps this memory alive.
  */
 #ifndef MILLRACE_PYTHON_TENSOR_LIST_H
 #define MILLRACE_PYTHON_TENSOR_LIST_H

@@ -199,9 +199,9 @@ writer = millrace.dcp.StorageWriter(FOLDER / "step-1")
 dcp.save(own, storage_writer=writer)
 local.fill_(2)
 if RANK == KILLED:
-    import threading
+    import glob, threading
     def kill():
-        while not list(FOLDER.glob(f".tmp-step-*/rank-{RANK:05d}*")):
+        while not glob.glob(f"{FOLDER}/.tmp-step-*/rank-{RANK:05d}*"):
             pass
         os.kill(os.getpid(), signal.SIGKILL)
     threading.Thread(target=kill).start()
