@@ -53,10 +53,12 @@ struct convert_string_list {
     size_t count;
 };
 
+struct io;
 struct sample_stream;
 
 struct convert_options {
     const char *source, *target;
+    struct io *source_io; /* reads the source; NULL: the backend of the target */
     /* The source, if it is a stream of samples (convert/source/sample_stream.h), which source then
      * only names; else NULL. */
     struct sample_stream *stream;

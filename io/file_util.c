@@ -92,8 +92,8 @@ static int read_first_bytes(struct io *io, struct io_file *file, const char *pat
     return 0;
 }
 
-int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
-                 size_t *ret_bytes, struct err *err)
+static int read_whole_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
+                           size_t *ret_bytes, struct err *err)
 {
     struct io_file *file = NULL;
     int status = io->ops->file_open(io, path, &file, err);
@@ -111,6 +111,17 @@ int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_d
     if (!status)
         *ret_bytes = (size_t)bytes;
     io->ops->file_close(file);
+    return status;
+}
+
+int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
+                 size_t *ret_bytes, struct err *err)
+{
+    struct io *own_io = NULL;
+    int status = io_serves(io, path) ? 0 : io_open(path, NULL, &own_io, err);
+    if (!status)
+        status = read_whole_file(own_io ? own_io : io, path, bytes_max, ret_data, ret_bytes, err);
+    io_close(own_io);
     return status;
 }
 

@@ -16,7 +16,8 @@ int io_read_exact(struct io_queue *queue, struct io *io, struct io_file *file, c
 int io_write_exact(struct io_queue *queue, struct io *io, struct io_file *file, const char *path,
                    uint64_t offset, const void *data, size_t bytes, struct err *err);
 
-/* The caller frees *ret_data, which ends with an extra NUL. -EFBIG: the file exceeds bytes_max. */
+/* The caller frees *ret_data, which ends with an extra NUL. If io does not serve the path, opens
+ * the backend that does. -EFBIG: the file exceeds bytes_max. */
 int io_read_file(struct io *io, const char *path, size_t bytes_max, char **ret_data,
                  size_t *ret_bytes, struct err *err);
 /* At most the first bytes_max bytes of a file. The caller frees data. */

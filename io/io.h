@@ -330,11 +330,15 @@ size_t io_scheme_bytes(const char *path_or_url);
 /* -EPROTONOSUPPORT, with advice, unless this build has a backend for the path; -ENAMETOOLONG. Check
  * every path from a configuration or the command line before writing anything. */
 int io_check_path(const char *path_or_url, struct err *err);
+/* The same for a path to write. Also -EROFS, with advice: the backend only reads. */
+int io_check_target(const char *path_or_url, struct err *err);
 
 /* Opens the backend of path_or_url's scheme; plain paths are local. options may be NULL. The caller
  * closes it. -EPROTONOSUPPORT; -ENOSYS, -EPERM, ...: the requested engine is not available. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err);
+/* Whether the backend is that of the path's scheme. */
+bool io_serves(const struct io *io, const char *path_or_url);
 /* NULL is fine. Close all its queues, files and transactions first. */
 void io_close(struct io *io);
 
@@ -349,6 +353,8 @@ bool io_is_owner_record(const char *entry_name);
 int io_threads_open(const struct io_options *options, struct io **ret_io, struct err *err);
 /* -ENOSYS, -EPERM, ... with advice if the kernel or this build has no io_uring. */
 int io_ring_open(const struct io_options *options, struct io **ret_io, struct err *err);
+/* http:// and https://, for reading only. options are for local files. -ENOMEM. */
+int io_http_open(const struct io_options *options, struct io **ret_io, struct err *err);
 
 #ifdef __cplusplus
 }

@@ -35,26 +35,33 @@ static int open_local(const struct io_options *options, struct io **ret_io, stru
 
 struct backend {
     const char *scheme;
+    bool reads_only;
     int (*open)(const struct io_options *options, struct io **ret_io, struct err *err);
 };
 
 /* The first one also serves plain paths. */
-static const struct backend backends[] = {{"file", open_local}};
+static const struct backend backends[] = {
+    {"file", false, open_local}, {"http", true, io_http_open}, {"https", true, io_http_open}};
+
+static const struct backend *backend_of(const char *scheme, size_t bytes)
+{
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
+        if ((bytes == 0 && i == 0) || is_scheme(scheme, bytes, backends[i].scheme))
+            return &backends[i];
+    return NULL;
+}
 
 static int find_backend(const char *path, const struct backend **ret_backend, struct err *err)
 {
-    static const char *const stores[] = {"s3", "gs", "http", "https"};
+    static const char *const stores[] = {"s3", "gs"};
     size_t bytes = io_scheme_bytes(path);
-    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
-        if ((bytes == 0 && i == 0) || is_scheme(path, bytes, backends[i].scheme)) {
-            *ret_backend = &backends[i];
-            return 0;
-        }
-    }
+    *ret_backend = backend_of(path, bytes);
+    if (*ret_backend)
+        return 0;
     err_set(err, -EPROTONOSUPPORT, "this build does not support %.*s://",
             (int)(bytes < 64 ? bytes : 64), path);
     err_at(err, path, ERR_NO_OFFSET);
-    err_expected(err, "a local path or file://");
+    err_expected(err, "a local path, http:// or https://");
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++)
         if (is_scheme(path, bytes, stores[i]))
             err_advise(err, "copy it to or from a local folder with that store's tools");
@@ -70,6 +77,18 @@ int io_check_path(const char *path_or_url, struct err *err)
     return status;
 }
 
+int io_check_target(const char *path_or_url, struct err *err)
+{
+    const struct backend *backend;
+    int status = io_check_path(path_or_url, err);
+    if (status || find_backend(path_or_url, &backend, err) || !backend->reads_only)
+        return status;
+    err_set(err, -EROFS, "%s:// is for reading only", backend->scheme);
+    err_at(err, path_or_url, ERR_NO_OFFSET);
+    err_advise(err, "write to a local path");
+    return -EROFS;
+}
+
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err)
 {
@@ -80,6 +99,13 @@ int io_open(const char *path_or_url, const struct io_options *options, struct io
     if (!status)
         (*ret_io)->temporaries = options ? options->temporaries : NULL;
     return status;
+}
+
+bool io_serves(const struct io *io, const char *path_or_url)
+{
+    const struct backend *own = backend_of(io->ops->scheme, strlen(io->ops->scheme));
+    const struct backend *other = backend_of(path_or_url, io_scheme_bytes(path_or_url));
+    return own && other && own->open == other->open;
 }
 
 void io_close(struct io *io)

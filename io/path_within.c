@@ -73,21 +73,26 @@ static bool is_within_local(const char *path, const char *folder)
     }
 }
 
-bool io_is_within(struct io *io, const char *path, const char *folder)
+static bool is_local(const char *path)
 {
-    if (strcmp(io->ops->scheme, "file") == 0)
-        return is_within_local(path, folder);
+    size_t bytes = io_scheme_bytes(path);
+    return bytes == 0 || (bytes == 4 && strncmp(path, "file", 4) == 0);
+}
+
+bool io_is_within(const char *path, const char *folder)
+{
+    if (is_local(path) || is_local(folder))
+        return is_local(path) && is_local(folder) && is_within_local(path, folder);
     size_t bytes = strlen(folder);
     while (bytes > 0 && folder[bytes - 1] == '/')
         bytes--;
     return strncmp(path, folder, bytes) == 0 && (path[bytes] == '\0' || path[bytes] == '/');
 }
 
-int io_check_disjoint(struct io *io, const char *source, const char *source_label,
-                      const char *target, const char *target_label, struct err *err)
+int io_check_disjoint(const char *source, const char *source_label, const char *target,
+                      const char *target_label, struct err *err)
 {
-    bool target_within = io_is_within(io, target, source),
-         source_within = io_is_within(io, source, target);
+    bool target_within = io_is_within(target, source), source_within = io_is_within(source, target);
     if (!target_within && !source_within)
         return 0;
     if (target_within && source_within)

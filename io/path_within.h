@@ -7,15 +7,17 @@
 #ifndef MILLRACE_IO_PATH_WITHIN_H
 #define MILLRACE_IO_PATH_WITHIN_H
 
-#include "io/io.h"
+#include "base/err.h"
+
+#include <stdbool.h>
 
 /* Whether path is the folder or below it. Follows symbolic links, ".." and mounts; parts that do
  * not exist are compared by name. False if it cannot be determined. Blocks. */
-bool io_is_within(struct io *io, const char *path, const char *folder);
+bool io_is_within(const char *path, const char *folder);
 
 /* -EINVAL if either contains the other or both are the same. source_label and target_label name
  * them in the message: "SRC", "DST". */
-int io_check_disjoint(struct io *io, const char *source, const char *source_label,
-                      const char *target, const char *target_label, struct err *err);
+int io_check_disjoint(const char *source, const char *source_label, const char *target,
+                      const char *target_label, struct err *err);
 
 #endif

@@ -252,7 +252,9 @@ struct loader_options {
      * must agree. Borrowed during loader_open. */
     const struct loader_source *mix;
     uint32_t mix_count;
-    struct io *io;         /* NULL: opens the backend of the first path and uses it for all paths */
+    /* Reads the datasets. NULL, or a backend that does not serve the first of them: the loader
+     * opens one that does. All must have the same one. */
+    struct io *io;
     struct device *device; /* allocates batch buffers in pinned memory; NULL: CPU */
     /* For an evaluation, the schema of the training data. If both schemas name their classes,
      * labels are mapped by class name to the reference's numbers; otherwise they are unchanged.

@@ -50,10 +50,9 @@ static int open_inputs(struct loader *loader, struct err *err)
     struct loader_options *options = &loader->options;
     const struct loader_source single_source = {.path = options->dataset, .weight = 1};
     const struct loader_source *list = options->mix_count ? options->mix : &single_source;
-    int status = 0;
-    if (!options->io)
-        status = io_open(list[0].path, NULL, &loader->own_io, err);
-    loader->io = options->io ? options->io : loader->own_io;
+    bool is_served = options->io && io_serves(options->io, list[0].path);
+    int status = is_served ? 0 : io_open(list[0].path, NULL, &loader->own_io, err);
+    loader->io = is_served ? options->io : loader->own_io;
     if (!status && !options->device)
         status = device_cpu_open(&loader->own_device, err);
     loader->device = options->device ? options->device : loader->own_device;

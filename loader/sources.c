@@ -192,6 +192,19 @@ static int open_dataset(struct loader *loader, const char *path, struct dataset 
     return status;
 }
 
+/* A queue of requests belongs to one backend. */
+static int check_storage(const struct loader *loader, const struct loader_source *list, uint32_t i,
+                         struct err *err)
+{
+    if (io_serves(loader->io, list[i].path))
+        return 0;
+    err_set(err, -EXDEV, "the datasets of a mix are on different kinds of storage");
+    err_at(err, list[i].path, ERR_NO_OFFSET);
+    err_expected(err, "the storage of %.200s", list[0].path);
+    err_advise(err, "copy one of them to the storage of the other");
+    return -EXDEV;
+}
+
 /* If a dataset is compressed, all are read through storage that decompresses. */
 static int open_seekable_io(struct loader *loader, struct err *err)
 {
@@ -210,6 +223,8 @@ int loader_sources_open(struct loader *loader, const struct loader_source *list,
                         struct err *err)
 {
     int status = init_weights(loader, list, count, err);
+    for (uint32_t i = 0; !status && i < count; i++)
+        status = check_storage(loader, list, i, err);
     for (uint32_t i = 0; !status && i < count; i++)
         status = open_dataset(loader, list[i].path, &loader->sources[i].dataset, err);
     if (!status)

@@ -284,7 +284,7 @@ static int run(const struct invocation *invocation, struct err *err)
     if (!status)
         status = io_join_path(bench.folder, "millrace-bench-ckpt", bench.checkpoints, err);
     if (!status)
-        status = storage_open(bench.folder, NULL, &bench.io, err);
+        status = storage_open_target(bench.folder, &bench.io, err);
     if (status)
         return status;
     status = bench.io->names->stat(bench.io, bench.folder, &info, err);

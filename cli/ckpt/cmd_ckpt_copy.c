@@ -46,7 +46,7 @@ static int run(const struct invocation *invocation, struct err *err)
     uint64_t began_ns = clock_now_ns();
     int status = storage_open(options.source_path, NULL, &options.source_io, err);
     if (!status)
-        status = storage_open(options.target_folder, NULL, &options.target_io, err);
+        status = storage_open_target(options.target_folder, &options.target_io, err);
     if (!status)
         status = ckpt_resolve_folder(options.source_io, options.source_path, source, err);
     if (!status)

@@ -178,7 +178,7 @@ static int run(const struct invocation *invocation, struct err *err)
     struct output output;
     struct prune_job job = {.json = &output.json, .dry_run = args->dry_run};
     struct io *io = NULL;
-    int status = storage_open(invocation->positional[0], NULL, &io, err);
+    int status = storage_open_target(invocation->positional[0], &io, err);
     if (status)
         return status;
     output_begin(&output);

@@ -17,7 +17,7 @@ static int run(const struct invocation *invocation, struct err *err)
     char folder[IO_PATH_BYTES_MAX];
     struct output output;
     struct io *io = NULL;
-    int status = storage_open(invocation->positional[0], NULL, &io, err);
+    int status = storage_open_target(invocation->positional[0], &io, err);
     if (!status)
         status = ckpt_resolve_folder(io, invocation->positional[0], folder, err);
     if (status) {

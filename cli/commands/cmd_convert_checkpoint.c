@@ -79,8 +79,8 @@ static int run(const struct invocation *invocation, struct err *err)
         .progress_context = invocation->console,
     };
     struct convert_checkpoint_result result = {0};
-    struct io *io = NULL;
-    int status = storage_open(options.source, NULL, &io, err);
+    struct io *io;
+    int status = storage_open_two(options.source, options.target, &options.source_io, &io, err);
     if (status)
         return status;
     options.stop = signals_install();
@@ -110,7 +110,7 @@ static int run(const struct invocation *invocation, struct err *err)
         jsonx_write_f64(&output.json, "elapsed_seconds", result.seconds);
         status = output_end_report(&output, args->common.json, args->common.quiet, err);
     }
-    io_close(io);
+    storage_close_two(options.source_io, io);
     return status;
 }
 

@@ -333,7 +333,7 @@ static int run(const struct invocation *invocation, struct err *err)
         status = EXIT_USAGE;
     }
     if (!status)
-        status = storage_open(options.target, NULL, &io, err);
+        status = storage_open_two(options.source, options.target, &options.source_io, &io, err);
     if (status)
         goto out;
     options.stop = signals_install();
@@ -356,7 +356,7 @@ static int run(const struct invocation *invocation, struct err *err)
 out:
     sample_stream_close(options.stream);
     standard_input_remove(&input);
-    io_close(io);
+    storage_close_two(options.source_io, io);
     return status;
 }
 

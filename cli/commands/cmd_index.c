@@ -77,7 +77,7 @@ static int write_dali(struct index_job *job, const struct shard *shard)
     }
     int status = dali_index_encode(shard, &text, job->err);
     if (!status)
-        status = storage_open(job->args->dali, NULL, &io, job->err);
+        status = storage_open_target(job->args->dali, &io, job->err);
     if (!status)
         status =
             io_write_file(io, job->args->dali, text.data, text.bytes, job->args->force, job->err);

@@ -475,9 +475,9 @@ static int open_io(const struct read_args *args, struct read_job *job, struct er
 static int open_out(const struct read_args *args, struct read_job *job, struct err *err)
 {
     struct io **io = &job->sink.io;
-    int status = storage_open(args->out, NULL, io, err);
+    int status = storage_open_target(args->out, io, err);
     for (uint32_t i = 0; i < job->mix.count && !status; i++) {
-        if (!io_is_within(*io, args->out, job->mix.sources[i].path))
+        if (!io_is_within(args->out, job->mix.sources[i].path))
             continue;
         err_set(err, -EINVAL, "--out is inside the dataset being read");
         err_at(err, args->out, ERR_NO_OFFSET);

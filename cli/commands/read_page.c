@@ -95,7 +95,7 @@ int read_page_write(const struct page_items *items, const struct loader_options 
     show_fields(&page, specs, options->fields_count);
     page_end(&page);
     int status = str_status(&page) ? err_set(err, -ENOMEM, "out of memory for a page")
-                                   : storage_open(path, NULL, &io, err);
+                                   : storage_open_target(path, &io, err);
     if (!status)
         status = io_write_file(io, path, page.data, page.bytes, force, err);
     *ret_bytes = page.bytes;

@@ -75,7 +75,7 @@ static int write_all(const struct manual_args *args, struct err *err)
     struct manual_page page;
     struct io *io = NULL;
     char path[IO_PATH_BYTES_MAX];
-    int status = storage_open(args->out, NULL, &io, err);
+    int status = storage_open_target(args->out, &io, err);
     for (size_t n = 0; !status && !args->force && manual_page_at(n, &page); n++) {
         status = page_path(args->out, &page, path, err);
         if (!status)

@@ -83,7 +83,7 @@ static int write_page(struct inspection *in, enum path_kind kind, const char *pa
                                                    : "give a dataset, a shard or a run folder");
     }
     if (!status)
-        status = storage_open(args->html, NULL, &io, in->err);
+        status = storage_open_target(args->html, &io, in->err);
     if (!status)
         status = io_write_file(io, args->html, page.data, page.bytes, args->force, in->err);
     if (!status) {

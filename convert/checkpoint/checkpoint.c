@@ -356,10 +356,11 @@ int convert_checkpoint_full(struct io *io, const struct convert_checkpoint_optio
 {
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
-    int status = reader_open_path(io, options->source, &job.reader, options->log, err);
+    struct io *source_io = options->source_io ? options->source_io : io;
+    int status = reader_open_path(source_io, options->source, &job.reader, options->log, err);
     if (!status)
-        status =
-            checkpoint_target_check_file(io, ckpt_reader_path(job.reader), options->target, err);
+        status = checkpoint_target_check_file(io, source_io, ckpt_reader_path(job.reader),
+                                              options->target, err);
     if (!status)
         status = plan_tensors(&job, err);
     if (!status)

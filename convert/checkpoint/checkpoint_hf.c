@@ -326,10 +326,11 @@ int convert_checkpoint_hf(struct io *io, const struct convert_checkpoint_options
     uint64_t begun_ns = clock_now_ns();
     struct job job = {.io = io, .options = options};
     struct str config = {0};
-    int status = reader_open_path(io, options->source, &job.reader, options->log, err);
+    struct io *source_io = options->source_io ? options->source_io : io;
+    int status = reader_open_path(source_io, options->source, &job.reader, options->log, err);
     if (!status)
-        status = checkpoint_target_check_folder(io, ckpt_reader_path(job.reader), options->target,
-                                                options->force, err);
+        status = checkpoint_target_check_folder(io, source_io, ckpt_reader_path(job.reader),
+                                                options->target, options->force, err);
     if (!status)
         status = checkpoint_hf_find_model(job.reader, &job.model, err);
     if (!status)

@@ -14,8 +14,9 @@
 
 /* Immutable. */
 struct convert_checkpoint_options {
-    const char *source; /* a step or a folder of steps; _hf: of a gpt2, llama or qwen model */
-    const char *target; /* _full: a file; _hf: a folder */
+    const char *source;   /* a step or a folder of steps; _hf: of a gpt2, llama or qwen model */
+    const char *target;   /* _full: a file; _hf: a folder */
+    struct io *source_io; /* reads the source; NULL: the backend of the target */
     /* _full: "model" (NULL), "optimizer", "all", or a glob over tensor names */
     const char *selection;
     /* _hf: tensor bytes per file; larger models get several files and an index. 0: one file. */

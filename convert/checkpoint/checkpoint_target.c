@@ -11,12 +11,12 @@
 #include <string.h>
 
 /* Allows replacing a checkpoint that is a single file: it stays readable until the commit. */
-static int check_outside_source(struct io *io, const char *source, const char *target,
+static int check_outside_source(struct io *source_io, const char *source, const char *target,
                                 struct err *err)
 {
     struct io_stat info;
-    int status = io->names->stat(io, source, &info, err);
-    if (status || info.kind != IO_ENTRY_FOLDER || !io_is_within(io, target, source))
+    int status = source_io->names->stat(source_io, source, &info, err);
+    if (status || info.kind != IO_ENTRY_FOLDER || !io_is_within(target, source))
         return status;
     err_set(err, -EINVAL, "DST is inside the source checkpoint");
     err_at(err, target, ERR_NO_OFFSET);
@@ -24,11 +24,11 @@ static int check_outside_source(struct io *io, const char *source, const char *t
     return -EINVAL;
 }
 
-int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
-                                 struct err *err)
+int checkpoint_target_check_file(struct io *io, struct io *source_io, const char *source,
+                                 const char *target, struct err *err)
 {
     struct io_stat info;
-    int status = check_outside_source(io, source, target, err);
+    int status = check_outside_source(source_io, source, target, err);
     if (status || io->names->stat(io, target, &info, NULL) || info.kind != IO_ENTRY_FOLDER)
         return status;
     err_set(err, -EISDIR, "DST is a folder, but the output is one file");
@@ -64,12 +64,12 @@ static int find_foreign_entry(void *context, const struct io_entry *entry)
     return 1;
 }
 
-int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
-                                   bool replace, struct err *err)
+int checkpoint_target_check_folder(struct io *io, struct io *source_io, const char *source,
+                                   const char *target, bool replace, struct err *err)
 {
     struct foreign_entry foreign = {0};
     struct io_stat info;
-    int status = check_outside_source(io, source, target, err);
+    int status = check_outside_source(source_io, source, target, err);
     if (status || !replace || io->names->stat(io, target, &info, NULL) ||
         info.kind != IO_ENTRY_FOLDER)
         return status;

@@ -9,14 +9,15 @@
 
 #include <stdbool.h>
 
-/* -EINVAL: target lies inside the checkpoint at source; -EISDIR: it is a folder. */
-int checkpoint_target_check_file(struct io *io, const char *source, const char *target,
-                                 struct err *err);
+/* io: the target's. -EINVAL: target lies inside the checkpoint at source; -EISDIR: it is a
+ * folder. */
+int checkpoint_target_check_file(struct io *io, struct io *source_io, const char *source,
+                                 const char *target, struct err *err);
 
-/* -EINVAL: target lies inside the checkpoint at source; -EEXIST: replacing target would delete
- * files that conversions do not write. */
-int checkpoint_target_check_folder(struct io *io, const char *source, const char *target,
-                                   bool replace, struct err *err);
+/* io: the target's. -EINVAL: target lies inside the checkpoint at source; -EEXIST: replacing target
+ * would delete files that conversions do not write. */
+int checkpoint_target_check_folder(struct io *io, struct io *source_io, const char *source,
+                                   const char *target, bool replace, struct err *err);
 
 /* Returns -EEXIST for a target that is not the output of the same conversion. */
 int checkpoint_target_reject_existing(const char *target, struct err *err);

@@ -327,7 +327,8 @@ static int decompress_source(struct conversion *conversion, struct convert_optio
     enum target_state state;
     if (options->resume && target_examine(conversion->io, options, &state, NULL) == 0)
         conversion->will_resume = state == TARGET_INTERRUPTED; /* should it be stopped here */
-    int status = compressed_files_find(conversion->io, options, &conversion->compressed, err);
+    int status =
+        compressed_files_find(conversion->source_io, options, &conversion->compressed, err);
     if (status || conversion->compressed.count == 0)
         return status;
     if (!options->resume && !options->force)
@@ -365,11 +366,12 @@ int convert_dataset(struct io *io, const struct convert_options *options,
 {
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;
-    struct conversion conversion = {.io = io, .source_io = io, .options = &probed};
+    struct io *source_io = options->source_io ? options->source_io : io;
+    struct conversion conversion = {.io = io, .source_io = source_io, .options = &probed};
     bool is_prepared = false, is_complete = false;
     int status = options_check(options, err);
     if (!status && !options->stream)
-        status = io_check_disjoint(io, options->source, "SRC", options->target, "DST", err);
+        status = io_check_disjoint(options->source, "SRC", options->target, "DST", err);
     if (!status && !options->stream)
         status = decompress_source(&conversion, &probed, err);
     if (!status)
@@ -404,7 +406,7 @@ int convert_dataset(struct io *io, const struct convert_options *options,
     free(conversion.outputs);
     source_close(conversion.source);
     compressed_files_name(&conversion.compressed, status ? err : NULL);
-    if (conversion.source_io != io)
+    if (conversion.source_io != source_io)
         io_close(conversion.source_io);
     compressed_files_deinit(&conversion.compressed);
     return status;

@@ -338,6 +338,13 @@ int decompressed_io_open(struct io *inner, const struct convert_options *options
                          const struct compressed_files *files, struct io **ret_io, struct err *err)
 {
     enum { MIB_BYTES = 1 << 20 };
+    if (options->source_io && options->source_io != inner) {
+        err_set(err, -EOPNOTSUPP,
+                "compressed files are decompressed next to DST, and read only there");
+        err_at(err, files->items[0].source, ERR_NO_OFFSET);
+        err_advise(err, "copy the source to a local folder");
+        return -EOPNOTSUPP;
+    }
     struct decompressed_io *io = make_io(inner, files);
     if (!io)
         return err_set(err, -ENOMEM, "out of memory for compressed files");

@@ -387,7 +387,7 @@ static void release(struct export *export, bool has_failed)
     }
     io->locks->release(export->lock);
     source_close(export->source);
-    if (export->source_io != io)
+    if (export->source_io != export->options->source_io && export->source_io != io)
         io_close(export->source_io);
     compressed_files_deinit(&export->compressed);
 }
@@ -397,16 +397,18 @@ int export_folder(struct io *io, const struct convert_options *options,
 {
     uint64_t start_ns = clock_now_ns();
     struct convert_options probed = *options;
-    struct export export = {.io = io, .source_io = io, .options = &probed, .result = ret_result};
+    struct io *source_io = options->source_io ? options->source_io : io;
+    struct export export = {
+        .io = io, .source_io = source_io, .options = &probed, .result = ret_result};
     const struct source_ops *ops;
     *ret_result = (struct convert_result){0};
     int status = options_check(options, err);
     if (!status)
-        status = io_check_disjoint(io, options->source, "SRC", options->target, "DST", err);
+        status = io_check_disjoint(options->source, "SRC", options->target, "DST", err);
     if (!status)
         status = check_target(&export, err);
     if (!status)
-        status = compressed_files_find(io, &probed, &export.compressed, err);
+        status = compressed_files_find(source_io, &probed, &export.compressed, err);
     if (!status && export.compressed.count > 0)
         status = decompressed_io_open(io, &probed, &export.compressed, &export.source_io, err);
     if (!status)

@@ -27,7 +27,7 @@ check_refused() {
 every_path_key_refuses_unknown_schemes() {
   local key count=0 url
   while read -r key; do
-    for url in s3://b/x gs://b/x https://b/x foo+bar://b/x; do
+    for url in s3://b/x gs://b/x ftp://b/x foo+bar://b/x; do
       check_refused millrace train train.yaml --set "$key=$url"
       count=$((count + 1))
     done

@@ -21,8 +21,8 @@ static void the_url_scheme_selects_the_backend(void **state)
 {
     (void)state;
     static const char *const local[] = {"a", "/a", "file:a", "file:///a", "./a:b", "C:/x", ""};
-    static const char *const foreign[] = {"s3://bucket/x", "gs://b", "http://h/x", "https://h/x",
-                                          "ftp://h/x"};
+    static const char *const foreign[] = {"s3://bucket/x", "gs://b", "ftp://h/x"};
+    static const char *const web[] = {"http://h/x", "https://h/x"};
     struct io *other;
     struct err err = {0};
     struct io_options options = engines_options();
@@ -41,8 +41,20 @@ static void the_url_scheme_selects_the_backend(void **state)
         assert_int_equal(io_check_path(foreign[i], &err), -EPROTONOSUPPORT);
         assert_string_equal(err.path, foreign[i]);
     }
-    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++)
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
         assert_ok(io_check_path(local[i], &err), &err);
+        assert_ok(io_check_target(local[i], &err), &err);
+        assert_true(io_serves(io, local[i]));
+    }
+    for (size_t i = 0; i < sizeof web / sizeof web[0]; i++) {
+        assert_ok(io_check_path(web[i], &err), &err);
+        assert_int_equal(io_check_target(web[i], &err), -EROFS);
+        assert_false(io_serves(io, web[i]));
+        assert_ok(io_open(web[i], NULL, &other, &err), &err);
+        assert_true(io_serves(other, web[0]) && io_serves(other, web[1]));
+        assert_false(io_serves(other, "a"));
+        io_close(other);
+    }
 }
 
 static void file_urls_and_paths_name_the_same_file(void **state)

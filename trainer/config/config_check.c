@@ -82,8 +82,13 @@ static int check_train(const struct train_config *config, const struct check_con
 
 static int check_path(const struct check_context *context, const char *key, const char *path)
 {
+    static const char *const targets[] = {"run.dir", "checkpoint.dir", "log.jsonl",
+                                          "log.tensorboard"};
     struct err why = {0};
-    if (io_check_path(path, &why) == 0)
+    bool is_target = false;
+    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
+        is_target = is_target || strcmp(key, targets[i]) == 0;
+    if ((is_target ? io_check_target(path, &why) : io_check_path(path, &why)) == 0)
         return 0;
     char what[ERR_TEXT_BYTES_MAX];
     snprintf(what, sizeof what, "%s: %.160s", key, why.what);

@@ -70,6 +70,14 @@ static int check_order_version(const struct json_t *state, const char *path, str
     return -EINVAL;
 }
 
+static int refuse_other_storage(const struct run *run, struct err *err)
+{
+    err_set(err, -EXDEV, "the checkpoint to resume from is not on the storage of run.dir");
+    err_at(err, run->options->resume_path, ERR_NO_OFFSET);
+    err_advise(err, "copy it with `millrace ckpt copy`, and resume from the copy");
+    return -EXDEV;
+}
+
 int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_PATH_BYTES_MAX],
                 struct err *err)
 {
@@ -79,6 +87,9 @@ int resume_find(struct run *run, struct ckpt_reader **ret_reader, char path[IO_P
     };
     char search_path[IO_PATH_BYTES_MAX];
     int status = 0;
+    if (run->options->resume == CONFIG_RESUME_PATH &&
+        !io_serves(run->io, run->options->resume_path))
+        return refuse_other_storage(run, err);
     if (run->options->resume == CONFIG_RESUME_PATH)
         status = ckpt_resolve_folder(run->io, run->options->resume_path, search_path, err);
     else

@@ -290,12 +290,19 @@ static int inherit_from_checkpoint(struct run *run, const char *from, struct err
 {
     const struct ckpt_find_options any = {.below = UINT64_MAX};
     struct ckpt_reader *reader = NULL;
-    if (ckpt_reader_open_collective(run->io, from, &any, run->ranks.comm, &reader, NULL, NULL))
+    struct io *own_io = NULL;
+    if (!io_serves(run->io, from) && io_open(from, NULL, &own_io, NULL))
         return 0;
+    if (ckpt_reader_open_collective(own_io ? own_io : run->io, from, &any, run->ranks.comm, &reader,
+                                    NULL, NULL)) {
+        io_close(own_io);
+        return 0;
+    }
     const struct json_t *state = ckpt_reader_state(reader);
     config_restore_batch(run->original_config, jsonx_get(state, "config"));
     int status = data_schema_decode(state, from, &run->data.saved_schema, err);
     ckpt_reader_close(reader);
+    io_close(own_io);
     run->data.reference_schema = run->data.saved_schema.schema;
     if (!status && !run->data.saved_schema.is_recorded)
         run_log(run,
