@@ -459,12 +459,13 @@ struct loader_options fixture_loader_options(const struct fixture *fixture,
 uint64_t fixture_memory_for_long_reads(const struct loader_options *options, uint32_t quarters)
 {
     struct loader_options tried = *options;
-    uint64_t low = 0, high = 128 << 20; /* too little, enough */
+    uint64_t low = 0, high = 0; /* too little; enough, 0 until known */
     tried.memory_only = true;
-    while (high - low > 4096) {
+    while (!high || high - low > 4096) {
         struct loader *loader;
         struct err err;
-        tried.memory_bytes = low + (high - low) / 2;
+        tried.memory_bytes = high ? low + (high - low) / 2 : low ? 2 * low : 1 << 20;
+        assert_true(tried.memory_bytes <= 128 << 20);
         bool is_enough = !loader_open(&tried, &loader, &err);
         if (is_enough) {
             is_enough = loader->reader.long_reads.quarters >= quarters;
