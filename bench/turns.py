@@ -8,6 +8,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 
@@ -24,12 +25,65 @@ def need(parser, path, hint):
 BUILDING = "cmake --preset release && cmake --build --preset release"
 
 
+def process_tree(pid):
+    """Returns the fields of /proc/PID/stat after the name, of a process and all its descendants."""
+    stats = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stats[int(entry)] = pathlib.Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it ended
+            pass
+    tree, more = {}, {pid} & stats.keys()
+    while more:
+        tree |= {member: stats[member] for member in more}
+        more = {member for member, fields in stats.items() if int(fields[1]) in more}
+    return tree
+
+
+def tree_memory(pid):
+    """Returns the memory of a process and all its descendants in bytes: all, and what no file backs.
+    Shared pages count once."""
+    totals = [0, 0]
+    for member in process_tree(pid):
+        try:
+            lines = pathlib.Path(f"/proc/{member}/smaps_rollup").read_text().splitlines()[1:]
+        except OSError:  # it ended
+            continue
+        sizes = {name: int(size.split()[0]) * 1024 for name, size in (line.split(":") for line in lines)}
+        totals = [totals[0] + sizes["Pss"], totals[1] + sizes["Pss"] - sizes["Pss_File"]]
+    return tuple(totals)
+
+
+class MemoryPeak:
+    """Within `with`, samples tree_memory ten times per second. Afterwards, `all` and `unbacked` are the
+    largest samples."""
+
+    def __init__(self, pid):
+        self.pid, self.ended, self.all, self.unbacked = pid, threading.Event(), 0, 0
+        self.thread = threading.Thread(target=self.sample)
+
+    def sample(self):
+        while True:
+            now = tree_memory(self.pid)
+            self.all, self.unbacked = max(self.all, now[0]), max(self.unbacked, now[1])
+            if self.ended.wait(0.1):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
 class Peer:
     """A process of a peers.py. Between its turns, it and its children are stopped, so that they never
     run during another peer's turn."""
 
     def __init__(self, name, words):
-        self.name, self.errors = name, tempfile.TemporaryFile()
+        self.name, self.errors, self.began = name, tempfile.TemporaryFile(), time.monotonic()
         try:
             self.process = subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True, text=True)
         except OSError as failure:

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """peers — reads training photos or undecoded samples through a loader from PyPI, for bench/loaders/run.
 
-    PEERS/bin/python bench/loaders/peers.py LOADER FOLDER WORKERS
+    PEERS/bin/python bench/loaders/peers.py LOADER FOLDER WORKERS [STATE]
 
 All loaders do the same: torchvision's random resized crop to 224, flips, batches of 256 of uint8
 pixels, shuffled as the loader's documentation recommends, one epoch after another. LOADER-bytes
-delivers undecoded samples; LOADER-resumed starts in the middle of an epoch. FOLDER is a folder of
-make_data.py.
+delivers undecoded samples. LOADER-state writes the loader's state in the middle of an epoch to the
+file STATE; LOADER-resumed continues there. FOLDER is a folder of make_data.py.
 
-The program runs in its own session and stops itself (SIGSTOP) after each line that it prints. After
-the first batch it prints a JSON line with its version and the seconds since it created the loader.
+The program runs in its own session and stops itself (SIGSTOP) after each line that it prints. It
+first imports what the loader needs. After the first batch it prints a JSON line with its version,
+the seconds that `import torch` took, the seconds since it began to create the loader, and the time
+of that batch by the monotonic clock.
 For each line `WARMING MEASURED` on stdin, it reads that many uncounted and counted batches, then
 prints the samples, bytes, seconds and CPU seconds (including all children) of the counted ones.
 MEASURED 0 means one whole epoch from a new loader. Loaders with worker processes also report their
@@ -21,15 +23,21 @@ import json
 import multiprocessing
 import os
 import pathlib
+import pickle
 import signal
 import sys
 import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import turns
 
 SIDE, BATCH, SHUFFLE_BUFFER = 224, 256, 1000
 TICK = os.sysconf("SC_CLK_TCK")
 
 
-# ---- Loaders: each is a function that yields batches endlessly. ----
+# ---- Loaders: each is a function that yields batches endlessly, from a state if it is given. ----
 
 def pil_transform():
     from torchvision import transforms
@@ -46,9 +54,40 @@ def epochs_of(loader):
         yield from loader
 
 
-def torchvision_pil(folder, workers):
+def resume(loader, state):
+    """Returns endless batches of a loader with load_state_dict."""
+    if state is not None:
+        loader.load_state_dict(state)
+    return epochs_of(loader)
+
+
+def state_of(loader):
+    """Returns its state in the middle of its first epoch."""
+    for _ in itertools.islice(loader, len(loader) // 2):
+        pass
+    return loader.state_dict()
+
+
+def photos_of_folder(folder):
     from torchvision.datasets import ImageFolder
-    return epochs_of(torch_loader(ImageFolder(folder / "photos", pil_transform()), workers, shuffle=True))
+    return ImageFolder(folder / "photos", pil_transform())
+
+
+def torchvision_pil(folder, workers):
+    return epochs_of(torch_loader(photos_of_folder(folder), workers, shuffle=True))
+
+
+def stateful_loader(folder, workers):
+    from torchdata.stateful_dataloader import StatefulDataLoader
+    return StatefulDataLoader(photos_of_folder(folder), batch_size=BATCH, num_workers=workers, persistent_workers=workers > 0, shuffle=True)
+
+
+def stateful(folder, workers, state=None):
+    return resume(stateful_loader(folder, workers), state)
+
+
+def stateful_state(folder, workers):
+    return state_of(stateful_loader(folder, workers))
 
 
 def torchvision_decode_jpeg(folder, workers):
@@ -60,11 +99,18 @@ def torchvision_decode_jpeg(folder, workers):
     return epochs_of(torch_loader(dataset, workers, shuffle=True))
 
 
-def millrace_python(folder, workers):
+def millrace_loader(folder, workers):
     import millrace as mr
     fields = {"image": mr.Image(SIDE, flip=True), "label": mr.Label()}
-    loader = mr.Loader(folder / "millrace", fields=fields, batch_size=BATCH, workers=workers, memory="256MiB")
-    return ((batch["image"], batch["label"]) for batch in epochs_of(loader))
+    return mr.Loader(folder / "millrace", fields=fields, batch_size=BATCH, workers=workers, memory="256MiB")
+
+
+def millrace_python(folder, workers, state=None):
+    return ((batch["image"], batch["label"]) for batch in resume(millrace_loader(folder, workers), state))
+
+
+def millrace_state(folder, workers):
+    return state_of(millrace_loader(folder, workers))
 
 
 def webdataset_of(folder, workers):
@@ -101,14 +147,16 @@ def photos_of_mds(folder):
     return Photos(local=str(folder / "mds"), shuffle=True, batch_size=BATCH)
 
 
-def streaming(folder, workers):
-    return epochs_of(torch_loader(photos_of_mds(folder), workers))
-
-
-def streaming_resumed(folder, workers):
+def streaming(folder, workers, state=None):
     dataset = photos_of_mds(folder)
-    dataset.load_state_dict(dataset.state_dict(dataset.size // 2, from_beginning=True))
+    if state is not None:
+        dataset.load_state_dict(state)
     return epochs_of(torch_loader(dataset, workers))
+
+
+def streaming_state(folder, workers):
+    dataset = photos_of_mds(folder)
+    return dataset.state_dict(dataset.size // 2, from_beginning=True)
 
 
 def streaming_bytes(folder, workers):
@@ -137,20 +185,19 @@ def dali_batches(pipeline):
         yield images.as_tensor(), labels
 
 
-def dali(folder, workers):
-    return dali_batches(dali_pipeline(folder, workers))
+def dali(folder, workers, state=None):
+    options = {} if state is None else {"enable_checkpointing": True, "checkpoint": state}
+    pipeline = dali_pipeline(folder, workers, **options)
+    while True:
+        images, labels = pipeline.run()
+        yield images.as_tensor(), labels
 
 
 def dali_state(folder, workers):
-    """Returns the state of a pipeline in the middle of its first epoch. Runs before timing starts."""
     pipeline = dali_pipeline(folder, workers, enable_checkpointing=True)
     for _ in range(pipeline.reader_meta("photos")["epoch_size"] // BATCH // 2):
         pipeline.run()
     return pipeline.checkpoint()
-
-
-def dali_resumed(folder, workers, state):
-    return dali_batches(dali_pipeline(folder, workers, enable_checkpointing=True, checkpoint=state))
 
 
 def ffcv(folder, workers):
@@ -193,42 +240,34 @@ def spdl(folder, workers):
             yield numpy.asarray(batch),
 
 
-# loader -> its function, the distribution that reports its version, a function to run before timing
+class Loader(NamedTuple):
+    batches: Callable
+    distribution: str  # it reports the version
+    modules: tuple[str, ...]  # imported before timing starts
+    state: Callable | None = None  # returns the state in the middle of an epoch
+
+
 LOADERS = {
-    "millrace-python": (millrace_python, "millrace", None),
-    "torchvision": (torchvision_pil, "torchvision", None),
-    "torchvision-decode_jpeg": (torchvision_decode_jpeg, "torchvision", None),
-    "webdataset": (webdataset, "webdataset", None),
-    "webdataset-bytes": (webdataset_bytes, "webdataset", None),
-    "streaming": (streaming, "mosaicml-streaming", None),
-    "streaming-bytes": (streaming_bytes, "mosaicml-streaming", None),
-    "streaming-resumed": (streaming_resumed, "mosaicml-streaming", None),
-    "dali": (dali, "nvidia-dali-cuda120", None),
-    "dali-resumed": (dali_resumed, "nvidia-dali-cuda120", dali_state),
-    "ffcv": (ffcv, "ffcv", None),
-    "spdl": (spdl, "spdl-io", None),
+    "millrace-python": Loader(millrace_python, "millrace", ("torch", "millrace"), millrace_state),
+    "torchvision": Loader(torchvision_pil, "torchvision", ("torch", "torchvision")),
+    "torchvision-decode_jpeg": Loader(torchvision_decode_jpeg, "torchvision", ("torch", "torchvision.transforms.v2")),
+    "stateful": Loader(stateful, "torchdata", ("torch", "torchvision", "torchdata.stateful_dataloader"), stateful_state),
+    "webdataset": Loader(webdataset, "webdataset", ("torch", "torchvision", "webdataset")),
+    "webdataset-bytes": Loader(webdataset_bytes, "webdataset", ("torch", "webdataset")),
+    "streaming": Loader(streaming, "mosaicml-streaming", ("torch", "torchvision", "streaming"), streaming_state),
+    "streaming-bytes": Loader(streaming_bytes, "mosaicml-streaming", ("torch", "streaming")),
+    "dali": Loader(dali, "nvidia-dali-cuda120", ("nvidia.dali",), dali_state),
+    "ffcv": Loader(ffcv, "ffcv", ("torch", "ffcv.loader", "ffcv.fields.rgb_image", "ffcv.transforms")),
+    "spdl": Loader(spdl, "spdl-io", ("torch", "torchvision", "spdl.io", "spdl.pipeline")),
 }
-WORKERS_ARE_PROCESSES = ("torchvision", "webdataset", "streaming")
+WORKERS_ARE_PROCESSES = ("torchvision", "stateful", "webdataset", "streaming")
 
 
 # ---- Measuring. ----
 
 def cpu_seconds():
     """Returns the user and system time of this process and all its descendants."""
-    parents, ticks = {}, {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = pathlib.Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            parents[int(entry)], ticks[int(entry)] = int(fields[1]), sum(map(int, fields[11:15]))
-    ours = {os.getpid()}
-    while True:
-        more = {pid for pid, parent in parents.items() if parent in ours} - ours
-        if not more:
-            return sum(ticks[pid] for pid in ours) / TICK
-        ours |= more
+    return sum(int(ticks) for fields in turns.process_tree(os.getpid()).values() for ticks in fields[11:15]) / TICK
 
 
 def samples_and_bytes(name, batch):
@@ -263,17 +302,28 @@ def print_and_stop(result):
     os.killpg(os.getpgrp(), signal.SIGSTOP)
 
 
+def import_seconds(module):
+    began = time.monotonic()
+    importlib.import_module(module)
+    return time.monotonic() - began
+
+
 def main():
     name, folder, workers = sys.argv[1], pathlib.Path(sys.argv[2]), int(sys.argv[3])
-    make, distribution, prepare = LOADERS[name]
-    report = {"version": importlib.metadata.version(distribution), "first_batch_seconds": None}
-    prepared = (prepare(folder, workers),) if prepare else ()
+    loader = LOADERS[name.removesuffix("-state").removesuffix("-resumed")]
+    imports = {module: import_seconds(module) for module in loader.modules}
+    if name.endswith("-state"):
+        pathlib.Path(sys.argv[4]).write_bytes(pickle.dumps(loader.state(folder, workers)))
+        return
+    state = (pickle.loads(pathlib.Path(sys.argv[4]).read_bytes()),) if name.endswith("-resumed") else ()
+    report = {"version": importlib.metadata.version(loader.distribution), "torch_seconds": imports.get("torch"), "first_batch_seconds": None}
     batches = None
     if not name.endswith("-bytes"):
         began = time.monotonic()
-        batches = iter(make(folder, workers, *prepared))
+        batches = iter(loader.batches(folder, workers, *state))
         first = next(batches)
-        report["first_batch_seconds"] = time.monotonic() - began
+        report["first_batch_time"] = time.monotonic()
+        report["first_batch_seconds"] = report["first_batch_time"] - began
         report |= running_workers(name)
         if samples_and_bytes(name, first)[0] != BATCH:
             raise SystemExit(f"peers: {name}: a first batch of {samples_and_bytes(name, first)[0]}, expected {BATCH}")
@@ -282,7 +332,7 @@ def main():
     for line in sys.stdin:
         warming, measured = map(int, line.split())
         if measured == 0:
-            result = measure(name, make(folder, workers), None)
+            result = measure(name, loader.batches(folder, workers), None)
         else:
             for _ in itertools.islice(batches, warming):
                 pass
