@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tools of bench/loaders: turns of our loader, and ImageNet-like photos.
+# The tools of bench/loaders: turns of our loader, memory of processes, and ImageNet-like photos.
 . "$(dirname "$0")/../cli/lib.sh"
 
 a_benchmark_turn_measures_a_window_of_one_process() {
@@ -21,6 +21,35 @@ for measured in (1, 5):  # the second window continues into a later epoch
     state = pathlib.Path(f"/proc/{peer.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     assert state == "T", f"between turns it is in state {state}"
 peer.end()
+PY
+}
+
+memory_of_a_process_tree_counts_shared_pages_once() {
+  need_python
+  PYTHONPATH=$TEST_SOURCE_DIR/bench "$python" - <<'PY'
+import mmap
+import os
+import signal
+import turns
+
+size = 64 << 20
+before = turns.tree_memory(os.getpid())
+shared = mmap.mmap(-1, size)
+shared.write(b"x" * size)
+ready, told = os.pipe()
+child = os.fork()
+if child == 0:
+    shared[:: mmap.PAGESIZE]  # maps each page
+    own = b"y" * size
+    os.write(told, b"!")
+    signal.pause()
+os.read(ready, 1)
+with turns.MemoryPeak(os.getpid()) as peak:
+    pass
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+grown = peak.all - before[0], peak.unbacked - before[1]
+assert all(2 * size <= bytes_more < 2.5 * size for bytes_more in grown), (before, grown)
 PY
 }
 
@@ -50,5 +79,6 @@ assert pathlib.Path("made/imagenet/millrace/dataset.json").exists() and list(pat
 PY
 }
 
-run_cases a_benchmark_turn_measures_a_window_of_one_process wrong_usage_is_refused \
+run_cases a_benchmark_turn_measures_a_window_of_one_process \
+  memory_of_a_process_tree_counts_shared_pages_once wrong_usage_is_refused \
   imagenet_like_photos_have_its_size_and_mostly_444
