@@ -19,6 +19,13 @@ enum { PLAIN_COLUMNS = 64 };
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
+/* gcc 11 lacks clang's built-in function, and clang lacks gcc's. */
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (bytes16){__VA_ARGS__})
+#endif
+
 struct lines {
     uint8_t sample[RESAMPLE_TILE_OUTPUTS][PLAIN_COLUMNS] __attribute__((aligned(64)));
 };
@@ -56,10 +63,10 @@ static void transpose_block(const struct lines *lines, size_t column, uint8_t bl
         memcpy(&rows[i], &lines->sample[i][column], 16);
     for (int round = 0; round < 4; round++) {
         for (size_t i = 0; i < 8; i++) {
-            next[2 * i] = __builtin_shufflevector(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19,
-                                                  4, 20, 5, 21, 6, 22, 7, 23);
-            next[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26,
-                                                      11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            next[2 * i] = SHUFFLE(rows[i], rows[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                  22, 7, 23);
+            next[2 * i + 1] = SHUFFLE(rows[i], rows[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                      13, 29, 14, 30, 15, 31);
         }
         memcpy(rows, next, sizeof rows);
     }
