@@ -24,12 +24,17 @@
 
 enum { FSYNCS_COUNT = 8, RESERVE_BYTES = 1 << 20, KIB = 1024, MOUNT_LINE_BYTES = 8192 };
 
-/* From statfs(2) and the file systems' sources; missing from linux/magic.h. */
+/* From statfs(2) and the file systems' sources; missing from linux/magic.h, the last four from that
+ * of Linux 5.15. */
 enum {
     LUSTRE_MAGIC = 0x0bd00bd0,
     GPFS_MAGIC = 0x47504653,
     BEEGFS_MAGIC = 0x19830326,
     ZFS_MAGIC = 0x2fc12fc1,
+    CIFS_MAGIC = 0xff534d42,
+    SMB2_MAGIC = 0xfe534d42,
+    CEPH_MAGIC = 0x00c36400,
+    FUSE_MAGIC = 0x65735546,
 };
 
 /* Types that share a magic number get the newest name. */
@@ -39,13 +44,13 @@ static void type_from_magic(uint32_t magic, char type[IO_PROBE_TYPE_BYTES])
         uint32_t magic;
         const char *type;
     } file_systems[] = {
-        {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
-        {F2FS_SUPER_MAGIC, "f2fs"}, {ZFS_MAGIC, "zfs"},         {OVERLAYFS_SUPER_MAGIC, "overlay"},
-        {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},     {SQUASHFS_MAGIC, "squashfs"},
-        {NFS_SUPER_MAGIC, "nfs"},   {CIFS_SUPER_MAGIC, "cifs"}, {SMB2_SUPER_MAGIC, "smb3"},
-        {V9FS_MAGIC, "9p"},         {CEPH_SUPER_MAGIC, "ceph"}, {AFS_SUPER_MAGIC, "afs"},
-        {LUSTRE_MAGIC, "lustre"},   {GPFS_MAGIC, "gpfs"},       {BEEGFS_MAGIC, "beegfs"},
-        {FUSE_SUPER_MAGIC, "fuse"},
+        {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"}, {BTRFS_SUPER_MAGIC, "btrfs"},
+        {F2FS_SUPER_MAGIC, "f2fs"}, {ZFS_MAGIC, "zfs"},       {OVERLAYFS_SUPER_MAGIC, "overlay"},
+        {TMPFS_MAGIC, "tmpfs"},     {RAMFS_MAGIC, "ramfs"},   {SQUASHFS_MAGIC, "squashfs"},
+        {NFS_SUPER_MAGIC, "nfs"},   {CIFS_MAGIC, "cifs"},     {SMB2_MAGIC, "smb3"},
+        {V9FS_MAGIC, "9p"},         {CEPH_MAGIC, "ceph"},     {AFS_SUPER_MAGIC, "afs"},
+        {LUSTRE_MAGIC, "lustre"},   {GPFS_MAGIC, "gpfs"},     {BEEGFS_MAGIC, "beegfs"},
+        {FUSE_MAGIC, "fuse"},
     };
     for (size_t i = 0; i < sizeof file_systems / sizeof file_systems[0]; i++)
         if (file_systems[i].magic == magic)
