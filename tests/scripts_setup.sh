@@ -46,7 +46,7 @@ chmod +x "$folder/bin/dpkg-query"
 text=$(PATH=$folder/bin:$PATH scripts/setup --print)
 case $(. /etc/os-release && echo "$ID $VERSION_ID") in
   'debian 12' | 'debian 13' | 'ubuntu 22.04' | 'ubuntu 24.04')
-    [[ $text == 'run this as root: apt-get update && apt-get install'*libjansson-dev*python3-dev* ]] ||
+    [[ $text == 'run this as root: apt-get update && apt-get install'*libjansson-dev*python3*-dev* ]] ||
       fail "--print does not print the command: $text" ;;
 esac
 echo "2 systems"
