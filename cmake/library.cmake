@@ -44,6 +44,8 @@ foreach(library IN LISTS external_libraries)
     string(APPEND MR_PC_LIBS " -pthread")
   elseif(library STREQUAL "JPEG::JPEG")
     string(APPEND MR_PC_REQUIRES " libjpeg")
+  elseif(library STREQUAL "PkgConfig::LIBCURL")
+    string(APPEND MR_PC_LIBS " -lcurl") # the shared one: the static one needs dozens of libraries
   elseif(library MATCHES "^PkgConfig::(.*)$")
     string(APPEND MR_PC_REQUIRES " ${${CMAKE_MATCH_1}_MODULE_NAME}")
   elseif(library MATCHES "^[a-z]+$")

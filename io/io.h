@@ -337,7 +337,7 @@ int io_check_target(const char *path_or_url, struct err *err);
  * closes it. -EPROTONOSUPPORT; -ENOSYS, -EPERM, ...: the requested engine is not available. */
 int io_open(const char *path_or_url, const struct io_options *options, struct io **ret_io,
             struct err *err);
-/* Whether the backend is that of the path's scheme. */
+/* Whether the backend is that of the path's scheme. Unknown of some wrappers, which are said to. */
 bool io_serves(const struct io *io, const char *path_or_url);
 /* NULL is fine. Close all its queues, files and transactions first. */
 void io_close(struct io *io);
