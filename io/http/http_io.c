@@ -144,7 +144,7 @@ static int get_head(struct http_io *http, const char *path, const char *url,
                     struct http_response *ret_response, struct err *err)
 {
     char byte;
-    unsigned attempts;
+    unsigned attempts = 0;
     struct http_request request = {
         .url = url, .range_bytes = 1, .data = &byte, .capacity_bytes = 1};
     int status = perform(http, &request, &attempts, err);
