@@ -68,20 +68,25 @@ static int find_backend(const char *path, const struct backend **ret_backend, st
     return -EPROTONOSUPPORT;
 }
 
+static int check_path(const char *path, const struct backend **ret_backend, struct err *err)
+{
+    int status = find_backend(path, ret_backend, err);
+    if (!status && strlen(path) >= IO_PATH_BYTES_MAX)
+        status = io_long_path_error("", path, err);
+    return status;
+}
+
 int io_check_path(const char *path_or_url, struct err *err)
 {
     const struct backend *backend;
-    int status = find_backend(path_or_url, &backend, err);
-    if (!status && strlen(path_or_url) >= IO_PATH_BYTES_MAX)
-        status = io_long_path_error("", path_or_url, err);
-    return status;
+    return check_path(path_or_url, &backend, err);
 }
 
 int io_check_target(const char *path_or_url, struct err *err)
 {
     const struct backend *backend;
-    int status = io_check_path(path_or_url, err);
-    if (status || find_backend(path_or_url, &backend, err) || !backend->reads_only)
+    int status = check_path(path_or_url, &backend, err);
+    if (status || !backend->reads_only)
         return status;
     err_set(err, -EROFS, "%s:// is for reading only", backend->scheme);
     err_at(err, path_or_url, ERR_NO_OFFSET);

@@ -66,6 +66,9 @@ static void init_curl(void)
 
 /* ---- Responses. ---- */
 
+static const struct http_response no_response = {
+    .whole_bytes = UINT64_MAX, .range_begin = UINT64_MAX, .modified_s = -1, .retry_after_s = -1};
+
 static bool is_success(int status)
 {
     return status >= 200 && status < 300;
@@ -140,10 +143,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *context)
     const char *value;
     char text[128];
     if (bytes > 5 && strncmp(line, "HTTP/", 5) == 0) { /* also after a redirect or a 100 */
-        *response = (struct http_response){.whole_bytes = UINT64_MAX,
-                                           .range_begin = UINT64_MAX,
-                                           .modified_s = -1,
-                                           .retry_after_s = -1};
+        *response = no_response;
     } else if ((value = value_of(line, bytes, "etag", &value_bytes))) {
         copy_value(value, value_bytes, response->etag, sizeof response->etag);
     } else if ((value = value_of(line, bytes, "last-modified", &value_bytes))) {
@@ -326,10 +326,7 @@ int http_start(struct http_pool *pool, struct http_request *request)
     transfer->is_too_large = transfer->is_unranged = false;
     transfer->error[0] = '\0';
     request->handle = transfer;
-    request->response = (struct http_response){.whole_bytes = UINT64_MAX,
-                                               .range_begin = UINT64_MAX,
-                                               .modified_s = -1,
-                                               .retry_after_s = -1};
+    request->response = no_response;
     str_clear(&request->message);
     set_options(transfer);
     if (set_headers(transfer) && !curl_multi_add_handle(pool->multi, transfer->curl))

@@ -80,15 +80,11 @@ static int check_train(const struct train_config *config, const struct check_con
                : 0;
 }
 
-static int check_path(const struct check_context *context, const char *key, const char *path)
+static int check_path(const struct check_context *context, const char *key, const char *path,
+                      bool is_written)
 {
-    static const char *const targets[] = {"run.dir", "checkpoint.dir", "log.jsonl",
-                                          "log.tensorboard"};
     struct err why = {0};
-    bool is_target = false;
-    for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++)
-        is_target = is_target || strcmp(key, targets[i]) == 0;
-    if ((is_target ? io_check_target(path, &why) : io_check_path(path, &why)) == 0)
+    if ((is_written ? io_check_target(path, &why) : io_check_path(path, &why)) == 0)
         return 0;
     char what[ERR_TEXT_BYTES_MAX];
     snprintf(what, sizeof what, "%s: %.160s", key, why.what);
@@ -105,9 +101,10 @@ static int check_paths(const struct train_config *config, const struct check_con
     int status = 0;
     for (size_t i = 0; i < count && !status; i++)
         if (fields[i].kind == CONFIG_PATH)
-            status = check_path(context, fields[i].key, (const char *)config + fields[i].offset);
+            status = check_path(context, fields[i].key, (const char *)config + fields[i].offset,
+                                fields[i].is_written);
     for (uint64_t i = 0; i < config->data.train.count && !status; i++)
-        status = check_path(context, "data.train", config->data.train.sources[i].path);
+        status = check_path(context, "data.train", config->data.train.sources[i].path, false);
     return status;
 }
 

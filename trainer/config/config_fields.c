@@ -68,12 +68,13 @@ static const char *const save_error_names[] = {
     .bytes = sizeof(((struct train_config *)0)->field)
 #define FIXED      .fixed_on_resume = true
 #define MAY_DIFFER .may_differ_by_rank = true
+#define WRITTEN    .is_written = true
 
 enum { COUNT_MAX = 1 << 30 };
 #define SAMPLES_MAX 281474976710656.0 /* 2^48 */
 
 static const struct config_field fields[] = {
-    {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER,
+    {"run.dir", CONFIG_PATH, AT(run.dir), "runs/a", MAY_DIFFER, WRITTEN,
      .help = "run folder, for checkpoints and metrics"},
     {"run.seed", CONFIG_COUNT, AT(run.seed), "0", 0, 9e15, FIXED,
      .help = "seed of every random choice"},
@@ -409,7 +410,7 @@ static const struct config_field fields[] = {
      .help = "keep weights in pinned host memory and copy blocks to the device when needed; "
              "requires a strategy that shards weights, also on one rank; does not change results"},
 
-    {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER,
+    {"checkpoint.dir", CONFIG_PATH, AT(checkpoint.dir), "\"\"", MAY_DIFFER, WRITTEN,
      .help = "checkpoint folder; empty: ckpt in run.dir"},
     {"checkpoint.shared", CONFIG_BOOL, AT(checkpoint.shared), "true",
      .help = "whether all nodes see the same checkpoint folder; false: each node has its own, for "
@@ -461,9 +462,9 @@ static const struct config_field fields[] = {
      .help = "metric to compare; val_loss: smaller is better; val_accuracy: larger is better"},
     {"log.every", CONFIG_COUNT, AT(log.every), "10", 1, COUNT_MAX, MAY_DIFFER,
      .help = "updates between progress lines"},
-    {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"", MAY_DIFFER,
+    {"log.jsonl", CONFIG_PATH, AT(log.jsonl), "\"\"", MAY_DIFFER, WRITTEN,
      .help = "metrics file; empty: metrics.jsonl below run.dir"},
-    {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"", MAY_DIFFER,
+    {"log.tensorboard", CONFIG_PATH, AT(log.tensorboard), "\"\"", MAY_DIFFER, WRITTEN,
      .help = "folder for the same metrics as TensorBoard event files, in its subfolders train and "
              "validation; empty: none"},
 };

@@ -51,6 +51,7 @@ struct config_field {
     bool fixed_on_resume;
     /* affects neither results nor collectives */
     bool may_differ_by_rank;
+    bool is_written;  /* of CONFIG_PATH: the run writes there */
     const char *help; /* including the unit */
 };
 
